@@ -6,7 +6,7 @@ export TOKENIZERS_PARALLELISM := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup setup-locked lock quickstart check test test-slow test-reliability test-portable test-mutations test-pythons \
-	test-oldest test-package docs dist audit bench bench-scale clean distclean
+	test-oldest test-package release-check docs dist audit bench bench-scale clean distclean
 
 setup: .venv/.installed
 
@@ -126,6 +126,10 @@ dist: setup
 # Both of them installed in a fresh environment without any extra, and used there; minutes.
 test-package: dist
 	$(BIN)/pytest -m package --timeout 1800 tests/core/test_package.py
+
+# Before a tag: these tests, and whether an index can show and people can use what dist/ holds, outside this folder.
+release-check: test-package
+	$(BIN)/python docs/site/check_release.py
 
 # Licences of all that is installed here; and known vulnerabilities of what requirements.lock names, from the network.
 audit: setup

@@ -31,6 +31,7 @@ from typing import Any
 from samples import ENTITIES, GLUE, SINGLE, TAGS, TASKS, TOPICS, prepare
 
 HERE = Path(__file__).parent
+MODELS = HERE.parent / "src" / "electra" / "inference" / "models"
 ALL = 0
 LOADED = ("torch", "transformers", "sklearn.linear_model", "sklearn.feature_extraction", "scipy.sparse")
 FIRST = 0  # the seed with baselines, and whose sample chooses the penalties of a CRF
@@ -50,9 +51,9 @@ PLAN: list[tuple[list[str], tuple[int, ...], tuple[int, ...], tuple[str, ...]]] 
     (TEXTS, (100, 500), (0, 1), ("transformers",)),
     (CURVES, (50, 200, 1000), (0,), ("counts", "frozen", "crf", "transformers")),
     (CURVES, (2000, ALL), (0,), ("counts", "frozen", "crf", "transformers")),
-    (WORDS, (100, 500), (0,), ("spacy",)),
-    ([*GLUE], (1000,), (0,), ("auto", "spacy")),
-    (TEXTS, (100, 500), (0,), ("auto", "spacy")),
+    (WORDS, (100, 500), (0,), ("spacy", "trainer")),
+    ([*GLUE], (1000,), (0,), ("auto", "spacy", "trainer")),
+    (TEXTS, (100, 500), (0,), ("auto", "spacy", "trainer")),
     (WORDS, (100, 500), (2,), ("transformers",)),
 ]
 
@@ -79,6 +80,9 @@ def command(
         return [str(given.peers), str(HERE / "crf.py"), train, test, *kind]
     if name == "cola":
         kind += ["--matthews"]
+    if method == "trainer":
+        folder = run / "generator" if run.exists() else MODELS / encoder / "discriminator"
+        kind += ["--model", str(folder)]
     return [str(given.peers), str(HERE / f"peers_{method}.py"), train, test, "--seed", str(seed), *kind]
 
 

@@ -1,7 +1,5 @@
 """What all tests share: one thread per process, no network, and the way to real data where it is at hand."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -4,8 +4,6 @@ Importing torch takes longer than such a run. So most of these processes are for
 imported everything; `spawn` starts one as a user does.
 """
 
-from __future__ import annotations
-
 import hashlib
 import multiprocessing
 import os

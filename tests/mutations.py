@@ -8,8 +8,6 @@ In copies of the tree, one for each core, so nothing here is touched. A test tha
 fault. Prints what became of each fault; the exit code is 1 where one was not noticed.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Blocks network access in tests, except to this machine; refused attempts are recorded."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The entry point of the `electra` command."""
 
-from __future__ import annotations
-
 import os
 import sys
 

@@ -1,7 +1,5 @@
 """A whole small study through the command line: killed, continued, equal to the bit to one never stopped."""
 
-from __future__ import annotations
-
 import html
 import json
 import runpy

@@ -1,7 +1,5 @@
 """The plan: equal FLOPs for every arm, one order of the data, and the refusal of another plan."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Results from the run folders of a recorded study, and the page that is drawn from them."""
 
-from __future__ import annotations
-
 import json
 import re
 from copy import deepcopy

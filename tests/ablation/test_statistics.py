@@ -1,7 +1,5 @@
 """Statistics against scipy, statsmodels' textbook cases by hand, and simulation."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

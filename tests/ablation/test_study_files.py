@@ -1,7 +1,5 @@
 """Study files: ours are valid, and an error in your own is one line that names the place."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each kind of folder is recognised, described and verified; any other folder is an error."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

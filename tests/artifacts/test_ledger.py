@@ -1,7 +1,5 @@
 """The reader and the writer of metrics.jsonl."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

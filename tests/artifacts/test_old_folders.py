@@ -1,7 +1,5 @@
 """Folders of older versions still open, verify, report and resume (tests/fixtures)."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

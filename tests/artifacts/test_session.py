@@ -1,7 +1,5 @@
 """A session writes only to a new, empty or own folder, and resumes only the same work."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import threading

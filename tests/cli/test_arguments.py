@@ -1,7 +1,5 @@
 """A command line becomes a command: switches, sections, short names, help, and what is wrong in one line."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import subprocess

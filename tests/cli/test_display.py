@@ -1,7 +1,5 @@
 """Who is told what: nobody, a function, a notebook, a pipe; standard output of any encoding, or full."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

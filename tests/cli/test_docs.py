@@ -1,7 +1,5 @@
 """The reference is what the code says, and an option that two commands have means the same in both."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """electra embed: texts from wherever they are, vectors into each kind of file."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """Nothing that a folder or a TOML file of others says is run: users name code themselves, each time."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

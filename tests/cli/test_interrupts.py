@@ -1,7 +1,5 @@
 """Ctrl-C where nothing is to be saved: one line, code 130, no traceback, nothing left."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

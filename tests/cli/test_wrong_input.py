@@ -2,8 +2,6 @@
 half-written.
 """
 
-from __future__ import annotations
-
 import errno
 import gzip
 import importlib

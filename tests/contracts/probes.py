@@ -1,7 +1,5 @@
 """The contract tests of probes, of electra and of the examples."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence

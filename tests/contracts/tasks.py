@@ -1,7 +1,5 @@
 """The contract tests of fine-tuning tasks, of electra and of the examples."""
 
-from __future__ import annotations
-
 import csv
 import math
 import random

@@ -1,7 +1,5 @@
 """A toy world for fine-tuning: a word-level tokenizer, random encoders and learnable tasks."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recipes: errors name the dotted path, and what is written is read back unchanged."""
 
-from __future__ import annotations
-
 import math
 import time
 import tomllib

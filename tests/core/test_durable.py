@@ -1,7 +1,5 @@
 """Whatever operation fails or is killed, a durable directory is complete or absent."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

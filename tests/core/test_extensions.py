@@ -1,7 +1,5 @@
 """Objectives, tasks and probes are loaded from a file that is trusted."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Which packages may import which, the rule against unsafe calls, and quick starts."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """requirements.lock names every dependency with hashes, in versions that pyproject and constraints allow."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

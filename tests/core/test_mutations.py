@@ -1,7 +1,5 @@
 """The faults that `make test-mutations` plants: each finds its place in the code, and its tests exist."""
 
-from __future__ import annotations
-
 import mutations
 import pytest
 

@@ -1,7 +1,5 @@
 """The guard of the test session refuses connections to other machines only."""
 
-from __future__ import annotations
-
 import socket
 import urllib.request
 

@@ -1,7 +1,5 @@
 """The wheel of `make dist` contains the package and no tests, and works without extras."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Derived randomness: reproducible, distinct for distinct keys, uniform, and a permutation of every range."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Untrusted text cannot control a terminal."""
 
-from __future__ import annotations
-
 import pytest
 
 from electra.foundation.errors import ElectraError

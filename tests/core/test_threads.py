@@ -1,7 +1,5 @@
 """How many threads every command takes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

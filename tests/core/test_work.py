@@ -1,7 +1,5 @@
 """Pieces of work: finished once, locked while they are made, named when they fail, resumed after any end."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import threading

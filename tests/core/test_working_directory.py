@@ -3,8 +3,6 @@
 A script without a main guard is not run again by any of them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A tokenizer that is trained on the small corpora."""
 
-from __future__ import annotations
-
 import pytest
 from corpora import texts
 

@@ -1,7 +1,5 @@
 """Writes small corpora and files of every format, and reads the content of a store."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Batches contain every token once, in segments that never mix documents."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

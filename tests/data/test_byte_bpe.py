@@ -1,7 +1,5 @@
 """Byte-level BPE: offsets, words, equal ids in other libraries, and reproducible vocabularies."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from test_tokenizer import HOSTILE, corpus

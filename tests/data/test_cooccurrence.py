@@ -1,7 +1,5 @@
 """Co-occurrence vectors: counts, information and factors against direct computations."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

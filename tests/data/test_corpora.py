@@ -1,7 +1,5 @@
 """Corpora as people have them: files, folders, pipes, the hub; anything else is one line."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

@@ -1,7 +1,5 @@
 """A vocabulary that was cut to a text encodes it as before: the oracle is transformers, on both folders."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

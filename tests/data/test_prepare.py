@@ -1,7 +1,5 @@
 """electra prepare, as a command and as a step of a run."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Published tokenizer folders give the ids of transformers, or an error that names the unsupported part."""
 
-from __future__ import annotations
-
 import json
 import string
 from pathlib import Path

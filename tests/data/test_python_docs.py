@@ -1,7 +1,5 @@
 """The corpus of Python's documentation: prose without repetitions, always equal, never imported."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Passages for `detect` and `embed` from scans, CoNLL files and folders."""
 
-from __future__ import annotations
-
 import json
 import re
 import warnings

@@ -1,7 +1,5 @@
 """Opening a store: damaged and foreign files are named, and bare pairs of files open with a tokenizer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A store has the same bytes for any number of workers, and is written completely or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import random

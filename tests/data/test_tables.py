@@ -1,7 +1,5 @@
 """Tables: bytes of many formats and the rows or the place of the error that they give; bombs are refused."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Vocabularies are reproducible, and ids, offsets and files agree with other libraries."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Tokenizer definitions that hang, explode or panic are one-line errors."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Unknown tokens: every command that encodes says their share above 1 %, and refuses above 20 %."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

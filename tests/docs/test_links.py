@@ -1,7 +1,5 @@
 """Links of every page lead somewhere, anchors included; every result is listed and can be unpacked."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files around the package fit it: the container, the workflows, the citation, the page of licences."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

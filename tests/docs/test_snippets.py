@@ -1,7 +1,5 @@
 """What README, docs and examples say to type: every command parses, every Python block is checked."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import importlib.util
@@ -24,7 +22,7 @@ from electra.commands.framework.parser import parse
 from electra.foundation.errors import ElectraError
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SKILL.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMIT = re.compile(r"commit [0-9a-f]{8}")  # with which the commands of a page ran, if not with this one
 RESULTS = [
     page for page in sorted((ROOT / "results").glob("*/README.md")) if not COMMIT.search(page.read_text())

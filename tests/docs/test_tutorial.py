@@ -1,7 +1,5 @@
 """Every tutorial is followed from top to bottom, in an empty folder; with few rows and few steps."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -131,6 +129,23 @@ def test_from_your_own_text(
     names: dict[str, object] = {}
     exec(compile(blocks("from-your-own-text.md")[0], "from-your-own-text.md", "exec"), names)
     assert type(names["encoder"]).__name__ == "ModernBertModel"
+
+
+def test_a_language_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lines = driven.write_corpus(tmp_path / "new.txt").read_text().splitlines()
+    Path("text.jsonl").write_text("\n".join(json.dumps({"text": line}) for line in lines))
+    rest = "\t_" * 6
+    tree = "\n\n".join(f"1\t{line.split()[0]}\t_\tDET{rest}\n2\tcat\t_\tNOUN{rest}" for line in lines)
+    blank = tree.replace("DET", "_").replace("NOUN", "_")
+    for name, text in (("train", tree), ("dev", tree), ("new", blank)):
+        Path(f"{name}.conllu").write_text(f"{text}\n\n")
+    Path("names.conll").write_text("\n\n".join(f"{line.split()[0]} B-PER\ncat O" for line in lines))
+    follow("a-language-of-its-own.md", {"15m": "4steps", "my-tagger": "runs/tags/model"}, monkeypatch, capsys)
+    found = Path("tagged.conllu").read_text().split("\n")
+    assert {row.split("\t")[3] for row in found if row} <= {"DET", "NOUN"}
 
 
 def test_wrong_words(

@@ -1,7 +1,5 @@
 """A suite end to end: killed and continued, refused when something changed, its table, its page."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

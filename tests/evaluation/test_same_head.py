@@ -1,7 +1,5 @@
 """All arms of a study, and all models of an evaluation, are scored by one head."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

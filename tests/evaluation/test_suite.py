@@ -1,7 +1,5 @@
 """Suite files, the search for data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -3,8 +3,6 @@ guesses right. A network of it is marked wherever it is kept, so that its energi
 replacement.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

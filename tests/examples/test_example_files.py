@@ -1,7 +1,5 @@
 """The examples pass the tests that ours pass, and run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,7 +21,6 @@ from electra.finetuning.heads.parts.contract import HeadShape
 from electra.foundation.config import read_toml
 from electra.foundation.extensions import HEADS, OBJECTIVES, TASKS, trust
 from electra.laboratory.ablation.study import arm_recipe, read_study
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -68,7 +65,7 @@ def test_the_study_plans_its_arms_from_any_folder(tmp_path: Path, monkeypatch: p
             recipe.objective,
             vocab_size=60,
             specials=toy.SPECIALS._asdict(),
-            statistics=CorpusCounts(toy.store()),
+            statistics=toy.store(),
         ).weights
 
 

@@ -3,8 +3,6 @@
 It has 20 steps, 2 of them warm-up, then linear decay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ Everything but the networks is the product's: rows are read and split, the head 
 fitted, and the verdict is reached by its own code.
 """
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A metric that a task gets later: finished fine-tunings have it when they are rerun."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

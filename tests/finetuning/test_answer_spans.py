@@ -2,8 +2,6 @@
 predictions.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Answers in tables: one label, several labels, missing values, numbers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Invalid input: one line on stderr, exit code 2, nothing written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

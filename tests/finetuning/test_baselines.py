@@ -1,7 +1,5 @@
 """Baselines: scores computed by hand for every kind of task, and what a fine-tuning says of them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

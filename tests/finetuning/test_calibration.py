@@ -1,7 +1,5 @@
 """The temperature that is fitted on dev."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The choice of `--head auto`, and what its verdict claims where there is nothing to learn."""
 
-from __future__ import annotations
-
 import csv
 import json
 import random

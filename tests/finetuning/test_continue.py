@@ -1,7 +1,5 @@
 """Resuming after a kill gives the same bits; folders of other fine-tunings are refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

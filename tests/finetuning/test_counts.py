@@ -1,7 +1,5 @@
 """Counted features, the linear model of blocks, and the head `counts`."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import replace
@@ -117,7 +115,7 @@ def test_the_fit_of_blocks_is_that_of_scikit_learn(
 ) -> None:
     for name, value in {"TOLERANCE": 0.0, "ITERATIONS": 500, "BIAS_PENALTY": 0.0}.items():
         monkeypatch.setattr(linear_fit, name, value)
-    rng, strength = np.random.default_rng(0), 2.0
+    rng, strength, share = np.random.default_rng(0), 2.0, 0.5
     x_ND = rng.normal(size=(80, 6)).astype(np.float32)
     x_ND[:, 3:] *= rng.random((80, 3)) < 0.3
     scores = x_ND @ rng.normal(size=(6, 3)) + rng.normal(size=(80, 3)) + [0, 1, 0]
@@ -128,9 +126,10 @@ def test_the_fit_of_blocks_is_that_of_scikit_learn(
     task = replace(TASKS[kind], balanced=balanced and kind != "numbers").fit(rows)
     targets = np.stack([task.target(row) for row in rows])
     blocks = [x_ND[:, :3], csr_array(x_ND[:, 3:])]
-    found = linear_fit.fit(Problem(task, blocks, targets), strength)(blocks)
+    found = linear_fit.fit(Problem(task, blocks, targets, strength, share))(blocks)
     parts = [x_ND[:, :3] - x_ND[:, :3].mean(0), x_ND[:, 3:]]
-    x = np.hstack([part / np.sqrt((part * part).sum(1).mean()) for part in parts])
+    norms = [np.sqrt((part * part).sum(1).mean()) for part in parts]
+    x = np.hstack([parts[0] / norms[0] * share, parts[1] / norms[1]])
     if kind == "numbers":  # the loss is the squared error, not half of it
         oracle = Ridge(1 / (2 * strength)).fit(x, targets)
         assert found[:, 0] == pytest.approx(oracle.predict(x), abs=2e-3)
@@ -155,10 +154,15 @@ def test_rows_of_a_fold_are_held_out_together_and_noise_gets_a_strong_penalty() 
     targets = np.repeat(rng.integers(2, size=60), 6)
     problem = Problem(TASKS["classes"].rebuilt(("a", "b"), {}), [x_ND], targets)
     together, apart = np.repeat(np.arange(60) % 5, 6), np.arange(360) % 5
-    assert [linear_fit.choose(problem, folds) for folds in (together, apart)] == [0.5, 2000.0]
-    outputs = [linear_fit.out_of_fold(problem, folds, 2000.0) for folds in (together, apart)]
+    assert [linear_fit.tuned(problem, folds).strength for folds in (together, apart)] == [0.5, 2000.0]
+    problem = replace(problem, strength=2000.0)
+    outputs = [linear_fit.out_of_fold(problem, folds) for folds in (together, apart)]
     shares = [(found.argmax(1) == targets).mean() for found in outputs]
     assert shares[0] < 0.7 and shares[1] > 0.9
+    signal_N1 = (targets ^ (rng.random(360) < 0.1))[:, None].astype(np.float32)
+    for blocks, is_kept in (([x_ND, signal_N1], False), ([signal_N1, x_ND], True)):
+        found = linear_fit.tuned(replace(problem, blocks=blocks), together)
+        assert (found.share == linear_fit.SHARES[0]) == is_kept
 
 
 ENDS = {"N": "ing", "V": "ert", "X": "oh"}  # of words: their tags

@@ -1,7 +1,5 @@
 """Tables as exported: encodings, empty answers, other columns, labels absent from training, leaked rows."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

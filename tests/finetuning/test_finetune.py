@@ -1,7 +1,5 @@
 """Fine-tuning end to end on toy tasks: training, scores, saved models and the files written."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

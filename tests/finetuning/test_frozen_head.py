@@ -1,7 +1,5 @@
 """The head `frozen`: the encoder is not trained, and the linear model is scikit-learn's."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shutil

@@ -2,8 +2,6 @@
 no change of structure is a change of what is computed.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Metrics equal those of scikit-learn and scipy; undefined scores have reasons."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A fine-tuned model as an ONNX graph gives the model's predictions."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

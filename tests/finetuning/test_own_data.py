@@ -1,7 +1,5 @@
 """User tables in every format, multi-label data, class weights, GLUE's files and best epochs."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

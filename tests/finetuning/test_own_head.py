@@ -1,7 +1,5 @@
 """A head of the user's own: the one in the documentation, and what is said of mistakes."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The settings of the paper and of its published code, task by task."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Exact match and F1 equal independent implementations of the official definitions, and worked cases."""
 
-from __future__ import annotations
-
 import math
 import random
 import string

@@ -1,7 +1,5 @@
 """The contract tests: every task for your own data, and presets that read or score in another way."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import toy_questions

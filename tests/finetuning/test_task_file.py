@@ -1,7 +1,5 @@
 """task.json in the folder of a fine-tuned model, which may be untrusted."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

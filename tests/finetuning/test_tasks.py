@@ -1,7 +1,5 @@
 """Task files: GLUE as distributed, answers as written, options."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Transitions between tags: counts, the best sequence, and what a saved model keeps of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise, product
 from math import log

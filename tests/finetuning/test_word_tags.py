@@ -1,7 +1,5 @@
 """Tagging: files of every format, words and pieces, windows, entity F1, and the saved model."""
 
-from __future__ import annotations
-
 import random
 import warnings
 from dataclasses import replace

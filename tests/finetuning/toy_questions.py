@@ -1,7 +1,5 @@
 """Learnable questions: the answer is the words between "the" and "town", in the vocabulary of toy_task."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

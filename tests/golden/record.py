@@ -6,8 +6,6 @@ A change that alters a curve changes the meaning of recipes: record curves only 
 commit.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import sys

@@ -5,8 +5,6 @@ Elsewhere sums are taken in another order, and training amplifies that: the firs
 1e-4, and all of them to 2 %.
 """
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

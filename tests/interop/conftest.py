@@ -1,7 +1,5 @@
 """Tiny networks and tokenizers for the tests of exchange."""
 
-from __future__ import annotations
-
 import string
 from collections.abc import Callable, Iterator
 from dataclasses import replace

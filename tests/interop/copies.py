@@ -1,7 +1,5 @@
 """Copies of networks of a run or pair, and of included models as docs/site/make_included.py makes them."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 from typing import Any

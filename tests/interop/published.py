@@ -1,7 +1,5 @@
 """Models as others publish them: every shape that we read, with random weights, saved by transformers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

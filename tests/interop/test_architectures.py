@@ -1,7 +1,5 @@
 """One contract for published encoders: the states of transformers, and everything else as with our own."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The model card contains what the run recorded, is readable by the hub, and omits what is unknown."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """export --cut-to: states and logits of what stays of a vocabulary are those of transformers before."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """P(replaced) of tokens and words: offsets into any text, windows over long texts, any batch."""
 
-from __future__ import annotations
-
 import string
 import unicodedata
 from collections.abc import Callable

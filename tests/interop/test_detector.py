@@ -1,7 +1,5 @@
 """Thresholds by false alarms, the combined scorer, suggestions, and the files of `electra detect`."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

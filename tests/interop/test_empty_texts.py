@@ -1,7 +1,5 @@
 """A text that is empty or missing gets no answer and no vector; rows stay those of the input."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """The table of a sentence: masks, samples, labels, and what it lacks without one of the networks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A discriminator that starts from a masked language model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Exported folders in transformers: all keys match, and logits, tokens and sentence embeddings are equal."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

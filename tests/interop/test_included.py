@@ -1,7 +1,5 @@
 """The models that come with the package can be used wherever a model is named: `tiny-en`, `small-en`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

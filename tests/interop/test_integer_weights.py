@@ -1,7 +1,5 @@
 """Model folders with 8-bit or 4-bit weights: what rounding changes, what opens them, what refuses them."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

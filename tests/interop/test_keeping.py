@@ -1,7 +1,5 @@
 """A model folder keeps its meaning: every pair of what is done with folders, for one with every module."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import cache

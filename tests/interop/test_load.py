@@ -1,7 +1,5 @@
 """Exported models return bit by bit, published layouts are read, wrong folders are one-line errors."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

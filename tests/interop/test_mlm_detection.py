@@ -1,7 +1,5 @@
 """Detection by a masked language model."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

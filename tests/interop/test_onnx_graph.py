@@ -1,7 +1,5 @@
 """ONNX graphs give the outputs of the networks at every length; damaged or different graphs are refused."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a model says of a text does not depend on the texts that are read with it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The pooling of a text's states, as an exported folder describes it and as other libraries read it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Published encoders in folders of transformers: equal states after loading and exporting again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Published classifiers, taggers, readers and cross-encoders: the answers of transformers' pipelines."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

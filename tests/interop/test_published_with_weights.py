@@ -1,7 +1,5 @@
 """A published encoder with its weights; tests/published.txt says which one, and how to get it."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

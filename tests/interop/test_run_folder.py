@@ -1,7 +1,5 @@
 """The networks of a stopped run, from its newest intact checkpoint or a chosen one."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, replace

@@ -1,7 +1,5 @@
 """`SentenceTransformer(folder)` gives the vectors that `embed` gives."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Models by hub name: which files are asked for, what a folder of them can do, and what is missing."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from fnmatch import fnmatch

@@ -1,7 +1,5 @@
 """The commands detect, show, export and verify."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

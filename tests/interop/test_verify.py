@@ -1,7 +1,5 @@
 """Damage is detected and named."""
 
-from __future__ import annotations
-
 import random
 import shutil
 from collections.abc import Callable

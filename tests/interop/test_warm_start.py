@@ -1,7 +1,5 @@
 """Continued pre-training: weights of a published or exported pair in the networks of a new run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Pages, lines and texts ranked by their need of correction: `electra detect --by`."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """Labelled data as annotation tools, pandas and people write it: read right, or refused in one line."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Labelled files: tagged sentences in many layouts, pairs, n-best lists; splits by name and by hash."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

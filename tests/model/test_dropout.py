@@ -1,7 +1,5 @@
 """Dropout."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from scipy.stats import binomtest

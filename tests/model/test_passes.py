@@ -1,7 +1,5 @@
 """Batched reading: every row once, in order, in passes that fit; padding changes no result."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The generator against the discriminator: its gradients are what they claim, and the schedule moves them."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The contract tests, run for every file in electra/objectives."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import pytest

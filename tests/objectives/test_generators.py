@@ -1,7 +1,5 @@
 """Where replacements come from: networks of several sizes, frequencies, and how samples are drawn."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ import torch
 from electra.foundation.signals import StopRequest
 from electra.model.sizes import SIZES, discriminator_config, generator_config
 from electra.objectives.parts import replacing, vocabulary
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.testing import toy
 from electra.training.assemble import build_run
 from electra.training.distributed import World
@@ -62,7 +59,7 @@ def test_a_generator_without_a_network(name: str, generator: str, tmp_path: Any)
     assert run.flops_per_step < with_network.flops_per_step
     part = run.objective.corrupt(toy.batches().batch(0, 2000), 1, 0.0)
     sampled = run.objective.noise.draw(part.uniforms)  # type: ignore[attr-defined]
-    counts = torch.from_numpy(CorpusCounts(toy.store()).counts).double()
+    counts = torch.from_numpy(toy.store().counts).double()
     expected = counts if generator == "unigram" else torch.ones(toy.VOCABULARY, dtype=torch.double)
     expected[list(toy.SPECIALS)] = 0
     assert abs(chi_square(sampled, expected / expected.sum())) < 4

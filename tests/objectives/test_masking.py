@@ -1,7 +1,5 @@
 """Schemes of masking: how many, where never, and what makes each what it is."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -12,7 +10,6 @@ from hypothesis import strategies as st
 from electra import objectives
 from electra.foundation.extensions import OBJECTIVES
 from electra.objectives.parts import masking
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.masking import MaskingOptions
 from electra.testing import toy
 
@@ -25,7 +22,7 @@ def objective(name: str, scheme: str, **options: Any) -> Any:
         {"name": name, "masking": scheme, **options},
         vocab_size=toy.VOCABULARY,
         specials=toy.SPECIALS._asdict(),
-        statistics=CorpusCounts(toy.store()),
+        statistics=toy.store(),
     )
 
 

@@ -1,7 +1,5 @@
 """Documents that share a row train as if each had a row of its own, for every objective and encoder."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

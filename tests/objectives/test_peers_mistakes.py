@@ -5,8 +5,6 @@ is alive at once (most project every position before they pick the masked ones),
 format of the matrix products.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

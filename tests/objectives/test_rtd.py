@@ -1,7 +1,5 @@
 """Replaced token detection: labels, gradients, the mask split and the sampler."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """The sentence-level objective: whole texts stay untouched, and [CLS] is asked about the others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

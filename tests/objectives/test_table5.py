@@ -1,7 +1,5 @@
 """The arms of the paper's Table 5, and COCO-LM: what each learns from."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Two stages: what each trains, and what happens between them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -4,8 +4,6 @@ POSIX promises no more: the bytes of a file as they were when it was last fsynce
 as they were when that was. Only `os.fsync` is watched, so it does not matter which library wrote.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -5,8 +5,6 @@ renames, removes or makes something, and each write and fsync of `durable`; then
 each of them dies there.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

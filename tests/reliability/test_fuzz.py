@@ -1,7 +1,5 @@
 """Every reader, fed files that began right: an answer or one line, within seconds and a gigabyte."""
 
-from __future__ import annotations
-
 import json
 import re
 import resource

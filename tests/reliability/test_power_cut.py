@@ -3,8 +3,6 @@
 Every fsync is a moment at which the power may go; equal states are looked at once.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A run folder like a real one, made from a formula: what its page is tested on, and looked at with."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`electra report FOLDER` writes the page of every kind of folder; numbers, tables and figures alone."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The lines under "Reproduce" on every page give the settings that were recorded."""
 
-from __future__ import annotations
-
 import html
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The page of a run: its numbers are the files', whatever state the run is in, and text is never markup."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """A toy pair behind a real socket."""
 
-from __future__ import annotations
-
 import queue
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The API: answers that are the library's own, of the described shape; refusals in one line each."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """The page in a real browser: every part works, by keyboard too, and text is never markup."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """electra serve: where it listens, how it stops, what it refuses to start with."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

@@ -1,7 +1,5 @@
 """Requests computed in turns: in order, apart, bounded, and given up when nobody waits."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

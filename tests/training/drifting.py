@@ -2,8 +2,6 @@
 and $NAN are "RANK STEP".
 """
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from typing import Any

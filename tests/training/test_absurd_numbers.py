@@ -1,7 +1,5 @@
 """Numbers that no machine can hold: one line before memory is taken."""
 
-from __future__ import annotations
-
 import dataclasses
 import resource
 from collections.abc import Iterator

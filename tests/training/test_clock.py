@@ -1,7 +1,5 @@
 """A time budget is that time, on machines that change; resumed and extended runs keep their bits."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from itertools import pairwise

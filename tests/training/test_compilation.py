@@ -1,7 +1,5 @@
 """Compiled layers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

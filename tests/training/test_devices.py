@@ -4,8 +4,6 @@ layers.
 `python benchmarks/quarter_hour.py DATA` runs these where there is a CUDA device.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Distillation: a student learns from a frozen teacher of another depth, width or vocabulary."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -2,8 +2,6 @@
 every objective.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from typing import Any

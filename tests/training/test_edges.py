@@ -1,7 +1,5 @@
 """A run that is stopped at the edges of what it does resumes to the bits of one that was not."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """A run of the schedule wsd grows: it ends with the bits of the one that was meant to be longer."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

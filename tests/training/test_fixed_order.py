@@ -1,7 +1,5 @@
 """Gradients that are summed in an order of their own: any number of processes trains the same bits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The update of a GPU, as far as a processor can try it: losses, gradients, fixed shapes, no host reads."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The quarter of an hour on a GPU is rehearsed, so that nothing is prepared there."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

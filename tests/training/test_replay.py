@@ -1,7 +1,5 @@
 """Logged updates that are done once more give what was recorded, or what was changed since is told."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Killed at random moments, a run that continues ends with the bits of the run that was never stopped."""
 
-from __future__ import annotations
-
 import os
 import random
 import signal

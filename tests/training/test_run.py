@@ -1,7 +1,5 @@
 """A run in this process: what it records, refuses, survives and says."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """Numbers that a run is planned by: learning rates, budgets, FLOPs."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

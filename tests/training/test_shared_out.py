@@ -1,7 +1,5 @@
 """What each process does in each update: its own rows, its own dropout, gradients of this update alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

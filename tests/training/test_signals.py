@@ -1,7 +1,5 @@
 """The first signal asks, the second one ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

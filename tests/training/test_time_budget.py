@@ -1,7 +1,5 @@
 """Time budgets in real processes, by the real clock: killed, shared by two, on a machine that changes."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from pathlib import Path

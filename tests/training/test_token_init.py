@@ -1,7 +1,5 @@
 """A start from counts: what it fills, that it is repeatable and recorded, what it refuses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """torchrun on two machines, which here are two addresses of this one."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

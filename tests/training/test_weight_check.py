@@ -1,7 +1,5 @@
 """Processes whose weights differ stop with an error; what depends on the number of processes."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

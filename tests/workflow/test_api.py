@@ -1,7 +1,5 @@
 """The public API: quick to import, quiet, and the whole journey by it alone."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """`electra predict`: the user's own columns, every format, standard input and output."""
 
-from __future__ import annotations
-
 import io
 import json
 import shutil

@@ -1,7 +1,5 @@
 """Taggers read sentences: files and standard input with a text on each line, rows with a text, requests."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """What a run that starts from trained weights takes from the recipe."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -5,8 +5,6 @@ artifacts.RunFolder(path).ledger().curve("eval", "auc", "tokens")
 This package does not import torch.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
@@ -24,22 +22,10 @@ from electra.foundation.options import expand_path
 from electra.foundation.terminal_text import with_article
 
 __all__ = [
-    "AnalysisFolder",
-    "Checkpoint",
-    "EvaluationFolder",
-    "Finding",
-    "FinetuningFolder",
-    "Folder",
-    "Ledger",
-    "ModelFolder",
-    "PairFolder",
-    "RunFolder",
-    "SeedFolder",
-    "StoreFolder",
-    "StudyFolder",
-    "kind_of",
+    "AnalysisFolder", "Checkpoint", "EvaluationFolder", "Finding", "FinetuningFolder", "Folder", "Ledger",
+    "ModelFolder", "PairFolder", "RunFolder", "SeedFolder", "StoreFolder", "StudyFolder", "kind_of",
     "open_folder",
-]
+]  # fmt: skip
 
 KINDS: tuple[type[Folder], ...] = (  # a folder is of the first kind that matches
     *(RunFolder, PairFolder, StoreFolder, FinetuningFolder, StudyFolder, EvaluationFolder, AnalysisFolder),

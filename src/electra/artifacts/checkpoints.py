@@ -1,7 +1,5 @@
 """Finds checkpoints: directories `step-00001000/`, committed atomically. No file points to the latest."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Evaluation folders (models on suites of tasks) and analysis folders (probes of models)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Fine-tuning folders: models that were trained and scored on labelled data."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """The base class of all folders that electra writes."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +34,7 @@ class Child(Generic[Contained]):
     def __init__(self, kind: Callable[[Path], Contained], name: str) -> None:
         self.kind, self.name = kind, name
 
-    def __get__(self, folder: Folder, owner: object) -> Contained:
+    def __get__(self, folder: "Folder", owner: object) -> Contained:
         return self.kind(folder.path / self.name)
 
 
@@ -123,7 +121,7 @@ class Folder:
         problem = error_message(lambda: self.record)
         yield Finding(self.path / self.RECORD, f"record of {with_article(self.KIND)}", problem)
 
-    def parts(self) -> Iterator[Folder]:
+    def parts(self) -> Iterator["Folder"]:
         """Yields the folders inside this one that are of a known kind."""
         yield from ()
 

@@ -1,7 +1,5 @@
 """The models that come with the package, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 MODELS = Path(__file__).parents[1] / "inference" / "models"

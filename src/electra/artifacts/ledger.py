@@ -11,15 +11,13 @@ or not an object with a `step` is left out. Unknown keys are kept. Missing or da
 sentence in `notes`, not an error.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TextIO, get_args
+from typing import Any, Literal, NamedTuple, Self, TextIO, get_args
 
 from electra.foundation import durable
 from electra.foundation.config import flatten
@@ -67,7 +65,7 @@ class Ledger:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: Path) -> Ledger:
+    def read(cls, path: Path) -> Self:
         """Reads every readable row of the file, with notes on what is unreadable or missing."""
         try:
             content = durable.plain(path).read_bytes()
@@ -89,7 +87,7 @@ class Ledger:
         """Returns the newest row of these kinds, or None."""
         return next((row for row in reversed(self.rows) if row.get("kind") in kinds), None)
 
-    def until(self, step: int | None) -> Ledger:
+    def until(self, step: int | None) -> "Ledger":
         """Returns the ledger as it was after `step` updates (None: unchanged)."""
         return self if step is None else Ledger([row for row in self.rows if row["step"] <= step], self.notes)
 

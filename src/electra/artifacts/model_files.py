@@ -1,7 +1,5 @@
 """Model folders: one network in the format of transformers, ready to be published."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Literal

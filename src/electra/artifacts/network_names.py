@@ -1,7 +1,5 @@
 """The names of a run's networks in weights, records, folders and options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Run folders, and folders with a pair of networks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path

@@ -11,8 +11,6 @@ settings. If the record depends on work that needs the lock (a store must be pre
 opened without a record, and `begin(record)` follows.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """Token stores: documents as token ids on disk."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from electra.artifacts.folder import ChildPath, SealedFolder

@@ -1,7 +1,5 @@
 """Study folders: the arms of an ablation, each in its own run folders."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

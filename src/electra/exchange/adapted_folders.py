@@ -4,8 +4,6 @@ Weights are safetensors and code in a folder is never run. A head that was train
 encoder's weights, under names that transformers ignores; a published head is run by its class.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from inspect import signature

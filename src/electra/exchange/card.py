@@ -4,8 +4,6 @@ The recipe comes from run.toml, the description of the text from audit.json, and
 evaluation in metrics.jsonl. The licence and the language of the text are unknown and left to the author.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re

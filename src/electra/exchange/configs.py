@@ -1,7 +1,5 @@
 """Converts between transformers' config.json (ELECTRA, ModernBERT) and `EncoderConfig`."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -104,7 +102,7 @@ def write_config(
     kind: Kind,
     labels: Sequence[str],
     dtype: str,
-    specials: Specials,
+    specials: "Specials",
     *,
     output: str = LOG_ODDS,
     threshold: float | None = None,
@@ -149,7 +147,7 @@ def write_config(
     }
 
 
-def _modern_keys(config: EncoderConfig, specials: Specials) -> dict[str, Any]:
+def _modern_keys(config: EncoderConfig, specials: "Specials") -> dict[str, Any]:
     has_windows = config.global_every > 1
     rope = {"rope_type": "default", "rope_theta": config.rope_theta}
     window_rope = rope | {"rope_theta": config.window_theta} if has_windows else rope

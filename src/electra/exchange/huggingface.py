@@ -7,8 +7,6 @@ model-int8.safetensors or model-int4.safetensors instead. The header of the weig
 of the weights and of every file but the card, by which `electra verify` detects damage.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Collection, Mapping

@@ -3,8 +3,6 @@
 With other layers, the model computes a different function and must be trained further.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from copy import deepcopy

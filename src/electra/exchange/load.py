@@ -1,7 +1,5 @@
 """Loads a model from a run, an exported or published folder, or a name on the hub."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,9 +1,8 @@
 """A loaded model: what every reader of models returns."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +35,7 @@ class Loaded:
     output: str = LOG_ODDS  # meaning of a discriminator's logits: log-odds of "replaced", or energies
     threshold: float = DEFAULT_THRESHOLD  # lowest P(replaced) at which `detect` marks a word
 
-    def to(self, device: torch.device | str) -> Loaded:
+    def to(self, device: torch.device | str) -> Self:
         """Moves the weights in place and returns the model."""
         self.encoder.to(device)
         if self.head is not None:

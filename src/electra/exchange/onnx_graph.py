@@ -6,8 +6,6 @@ token_type_ids, all [B, T]. Outputs: hidden (elsewhere last_hidden_state, or ano
 a head, logits; those of a discriminator are 0 and the log-odds [B, T, 2], or the log-odds alone [B, T].
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

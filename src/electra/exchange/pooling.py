@@ -6,8 +6,6 @@ A step that is not supported raises an error that names it. Whatever is made of 
 further trained encoder, a student) gets `TextVector.files`, and so keeps them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -58,11 +56,11 @@ class TextVector:
     # the files that say all this, for a folder whose transformer lies at its top ({}: no file says it)
     files: Mapping[str, bytes] = field(default_factory=dict, repr=False)
 
-    def with_pooling(self, pooling: Pooling) -> TextVector:
+    def with_pooling(self, pooling: Pooling) -> "TextVector":
         """Returns a copy with another pooling and no further steps."""
         return replace(self, pooling=pooling, steps=(), files={})
 
-    def fitted(self, width: int, positions: int) -> TextVector:
+    def fitted(self, width: int, positions: int) -> "TextVector":
         """Returns it for an encoder of another shape: steps whose weights have another width are left out."""
         dropped = set() if self._fits(width) else WEIGHTED
         steps = tuple(step for step in self.steps if step[0] not in dropped)
@@ -103,7 +101,7 @@ class TextVector:
         with torch.inference_mode():
             return np.asarray(self.after_pooling(torch.from_numpy(pooled)).double().numpy())
 
-    def after_pooling(self, pooled: Tensor) -> Tensor:
+    def after_pooling(self, pooled: "Tensor") -> "Tensor":
         """Applies the steps after the pooling to pooled states [N, D], differentiably. Returns [N, D']."""
         for _, step in self.steps:
             pooled = step(pooled)
@@ -301,7 +299,7 @@ def _library_step(folder: Path, name: str, path: str) -> Step:
         module = getattr(modules, name).load(str(folder / path), local_files_only=True)
     module.eval().requires_grad_(False)
 
-    def apply(x: Tensor) -> Tensor:
+    def apply(x: "Tensor") -> "Tensor":
         with torch.autocast(x.device.type, enabled=False):
             return torch.as_tensor(module.to(x.device)({VECTOR: x.float()})[VECTOR])
 

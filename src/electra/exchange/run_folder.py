@@ -3,8 +3,6 @@
 It also opens a pair of folders outside a run, discriminator/ and generator/.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path

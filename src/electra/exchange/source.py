@@ -1,7 +1,5 @@
 """Finds the folder of a model: a path, an included model, or owner/name or owner/name@revision on the hub."""
 
-from __future__ import annotations
-
 import warnings
 from functools import cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Checks the files of any folder that electra wrote against their recorded digests."""
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ checkpoints have three. If one of our parameters corresponds to several tensors 
 concatenated along the first dimension.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ For storage, matrices may be 8-bit or 4-bit integers with scales; they are float
 matrix NAME becomes integers, and the scales by which they are multiplied are in NAME.scale.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -15,11 +15,9 @@ starts and ends; answers are extracted from the context by character offsets, wh
 up the words of the tokens; padding is excluded from the softmax.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -110,7 +108,7 @@ class QuestionAnswering(Task):
         return Split(examples, notes=tuple(notes))
 
     @override
-    def fit(self, examples: Sequence[Example]) -> QuestionAnswering:
+    def fit(self, examples: Sequence[Example]) -> Self:
         if not any(map(has_offset, examples)):
             raise DataError("no context has an answer: nothing to learn", where=file_of(examples))
         unanswerable = self.unanswerable
@@ -255,7 +253,7 @@ class QuestionAnswering(Task):
     def config_values(self, scores: Mapping[str, Any]) -> dict[str, Any]:
         return {THRESHOLD_KEY: scores[f"best_{self.metrics[0]}_threshold"]} if self.unanswerable else {}
 
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> QuestionAnswering:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Self:
         """Returns the task of a saved model; ModelError if the saved threshold is not a number."""
         threshold = config.get(THRESHOLD_KEY)
         if threshold is not None and (isinstance(threshold, bool) or not isinstance(threshold, int | float)):

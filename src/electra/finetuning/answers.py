@@ -1,7 +1,5 @@
 """Answers in the cells of tables: missing values, spellings of a label, several labels in one cell."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -10,8 +10,6 @@ training data has, the most frequent ones if there are too many.
 Shapes: N texts, pairs or words; K features in the vocabulary, F of a word.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter
@@ -19,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import chain, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, Self
 from zlib import crc32
 
 import numpy as np
@@ -49,7 +47,7 @@ class Counts:
     weights: Vectors  # [columns]: 1 of a word's features, else TF-IDF's; of pairs also those of the overlaps
 
     @classmethod
-    def learn(cls, kind: Kind, texts: Texts, num_outputs: int) -> Counts:
+    def learn(cls, kind: Kind, texts: Texts, num_outputs: int) -> Self:
         """Returns the features that the training texts have, at most MAX_WEIGHTS for all outputs."""
         features, sizes = READERS[kind](texts)
         hashes = np.unique(features[features != NO_FEATURE])

@@ -3,8 +3,6 @@
 If transformers has no class with the head, the head is saved in a separate file next to the encoder.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from electra.artifacts.model_files import Pooling

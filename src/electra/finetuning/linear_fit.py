@@ -1,8 +1,8 @@
 """Fits a regularised linear model to blocks of features, dense ones and sparse ones, at once.
 
 The task's own loss is minimised by L-BFGS: logistic regression for labels, ridge regression for numbers.
-scikit-learn would take a dense block as a sparse one, and is several times slower. Blocks get one mean norm,
-and the penalty is chosen by the loss of held-out rows.
+scikit-learn would take a dense block as a sparse one, and is several times slower. Blocks get a mean norm,
+which is their share, and the penalty is chosen by the loss of held-out rows.
 
 Shapes: N rows, X features of a block, O outputs.
 """
@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from electra.foundation.arrays import Floats, Ints, Vectors
 
 SELECTION_FOLDS, SELECTION_ROWS = 3, 2_000  # a random sample of the rows, and of the folds, chooses
 STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
+SHARES = (0.7, 0.35, 0.0)  # of states beside counted features: candidates; of words, the first
 ITERATIONS, TOLERANCE = 60, 2e-5  # of the solver; of the mean loss
 CURVATURE = 0.1  # of the loss, about, by an output
 BIAS_PENALTY = 1e-3  # so that an output that no row has gets a finite bias
@@ -50,10 +52,14 @@ class Problem:
     task: Task
     blocks: list[Any]  # [N, X] each, float32: arrays, or scipy's sparse ones
     targets: npt.NDArray[Any]  # [N], or [N, O] with several labels
+    strength: float = STRENGTHS[2]  # of the sum of losses beside the squared weights
+    share: float = (
+        1.0  # the root of the mean squared norm that rows of the first block get; of others it is 1
+    )
 
     def part(self, rows: Ints) -> Problem:
         """Returns the problem of some rows."""
-        return Problem(self.task, [block[rows] for block in self.blocks], self.targets[rows])
+        return replace(self, blocks=[block[rows] for block in self.blocks], targets=self.targets[rows])
 
     def loss(self, outputs: Vectors) -> tuple[float, Vectors]:
         """Returns the sum of the rows' losses, and its derivative by the outputs [N, O]."""
@@ -65,17 +71,19 @@ class Problem:
         return float(loss.detach()), slopes.numpy()
 
 
-def fit(problem: Problem, strength: float) -> Fit:
-    """Returns the linear model with the lowest sum of losses, times `strength`, and squared weights.
+def fit(problem: Problem) -> Fit:
+    """Returns the linear model with the lowest sum of losses, times the strength, and squared weights.
 
-    The weights are those of blocks whose rows have a mean squared norm of 1.
+    These are the weights of blocks whose rows have the mean norms that the problem says.
     """
     blocks, count = problem.blocks, len(problem.targets)
-    penalty, parts = 1 / (strength * count), [_moments(block) for block in blocks]
-    mean_X, square_X, norm_X = (np.concatenate(each) for each in zip(*parts, strict=True))
+    shares = [problem.share, *[1.0] * (len(blocks) - 1)]
+    parts = [_moments(block, share) for block, share in zip(blocks, shares, strict=True)]
+    mean_X, square_X, scale_X = (np.concatenate(each) for each in zip(*parts, strict=True))
+    penalty = 1 / (problem.strength * count)
     # The solver's unknowns have the same curvature in all directions, about: 20 steps instead of 150.
-    curvature_X = penalty + CURVATURE * square_X / norm_X**2
-    factor_X1 = (1 / (norm_X * np.sqrt(curvature_X))).astype(np.float32)[:, None]
+    curvature_X = penalty + CURVATURE * square_X * scale_X**2
+    factor_X1 = (scale_X / np.sqrt(curvature_X)).astype(np.float32)[:, None]
     penalties = np.append(penalty / curvature_X, BIAS_PENALTY * penalty).astype(np.float32)[:, None]
     turned = [block.T if isinstance(block, np.ndarray) else block.T.tocsr() for block in blocks]
     values = torch.nn.Parameter(torch.zeros(len(penalties), problem.task.num_outputs))
@@ -104,25 +112,33 @@ def fit(problem: Problem, strength: float) -> Fit:
     return model()
 
 
-def _moments(block: Any) -> tuple[Vectors, Floats, Floats]:
-    """Returns what to subtract from a block [X], the mean squares then [X], and the root of their sum [X]."""
+def _moments(block: Any, share: float) -> tuple[Vectors, Floats, Floats]:
+    """Returns what to subtract from a block [X], the mean squares then, and the factor to its share."""
     mean = np.zeros(block.shape[1], np.float32)
     if isinstance(block, np.ndarray):
         mean = block.mean(0)
         block = block - mean
     squares = np.asarray((block * block).mean(0), np.float64)
-    return mean, squares, np.full(len(mean), max(math.sqrt(squares.sum()), 1e-12))
+    return mean, squares, np.full(len(mean), share / max(math.sqrt(squares.sum()), 1e-12))
 
 
-def choose(problem: Problem, folds: Ints) -> float:
-    """Returns the strength with the lowest loss of held-out rows: from the middle one on, the next are tried.
+def tuned(problem: Problem, folds: Ints) -> Problem:
+    """Returns the problem with the strength and the share at which held-out rows lose least.
 
-    `folds` [N] are those of the rows: a fold is held out as a whole.
+    `folds` [N] are those of the rows: a fold is held out as a whole. Of two blocks, the first may be left
+    out (share 0): where words decide, the states of a small encoder distract.
     """
+    shares = SHARES[: 1 if problem.task.head == "tagger" else None] if len(problem.blocks) > 1 else [1.0]
+    tried = [_with_strength(replace(problem, share=share), folds) for share in shares]
+    return min(tried, key=itemgetter(0))[1]
+
+
+def _with_strength(problem: Problem, folds: Ints) -> tuple[float, Problem]:
+    """Returns the loss of held-out rows at the best strength: from the middle one on, the next are tried."""
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:SELECTION_ROWS])
     sample, of_row, middle = problem.part(rows), folds[rows], len(STRENGTHS) // 2
     if len(known := np.unique(of_row)) < 2:
-        return STRENGTHS[middle]
+        return 0.0, problem
     blocks = [
         each if isinstance(each, np.ndarray) else each[:, np.unique(each.indices)] for each in sample.blocks
     ]
@@ -135,17 +151,19 @@ def choose(problem: Problem, folds: Ints) -> float:
                 train, held_out = (
                     sample.part(np.flatnonzero(is_in)) for is_in in (of_row != fold, of_row == fold)
                 )
-                losses[strength] += held_out.loss(fit(train, strength)(held_out.blocks))[0]
+                fitted = fit(replace(train, strength=strength))
+                losses[strength] += held_out.loss(fitted(held_out.blocks))[0]
             if losses[strength] > min(losses.values()):
                 break
-    return min(losses, key=losses.__getitem__)
+    best = min(losses, key=losses.__getitem__)
+    return losses[best], replace(problem, strength=best)
 
 
-def out_of_fold(problem: Problem, folds: Ints, strength: float) -> Vectors:
+def out_of_fold(problem: Problem, folds: Ints) -> Vectors:
     """Returns the outputs [N, O] for each row of a model that has not seen its fold."""
     outputs = np.zeros((len(folds), problem.task.num_outputs), np.float32)
     for fold in np.unique(folds):
         held_out = np.flatnonzero(folds == fold)
-        fitted = fit(problem.part(np.flatnonzero(folds != fold)), strength)
+        fitted = fit(problem.part(np.flatnonzero(folds != fold)))
         outputs[held_out] = fitted(problem.part(held_out).blocks)
     return outputs

@@ -3,8 +3,6 @@
 The outputs of the graph are the encoder's states and the head's logits.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn

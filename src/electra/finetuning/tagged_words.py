@@ -1,7 +1,5 @@
 """Wrong words by a fine-tuned tagger of the task ged, as `electra detect` uses it."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import suppress

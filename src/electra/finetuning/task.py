@@ -8,8 +8,6 @@ increases whenever a change alters the task's numbers. Padding, batches, seeds, 
 are left to train/, which uses only this contract.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -76,7 +74,7 @@ class Task(ABC):
         if "predict" in vars(cls) and "outputs_are_logits" not in vars(cls):
             cls.outputs_are_logits = False
 
-    def with_options(self, options: TaskOptions) -> Task:
+    def with_options(self, options: TaskOptions) -> "Task":
         """Returns the task with the user's options; they may turn it into another kind of task.
 
         Raises ConfigError if an option does not apply to this task.
@@ -134,7 +132,7 @@ class Task(ABC):
         """Reads a file's examples, with answers if required (`labelled`); DataError for an invalid line."""
 
     @abstractmethod
-    def fit(self, examples: Sequence[Example]) -> Task:
+    def fit(self, examples: Sequence[Example]) -> Self:
         """Returns the task with the labels, ranges and weights of these training examples.
 
         Raises DataError if there is nothing to learn, for example because there is only one label.
@@ -209,7 +207,7 @@ class Task(ABC):
         """Returns what the task adds to the saved model's config.json; `scores` on dev are by name."""
         return {}
 
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Task:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> "Task":
         """Returns the task of a saved model, from its labels and its config.json."""
         return replace(self, labels=labels)
 
@@ -218,11 +216,11 @@ class Task(ABC):
         """A sentence for the user on how a threshold decides predictions; "" without a threshold."""
         return ""
 
-    def with_every_score(self) -> Task:
+    def with_every_score(self) -> Self:
         """Returns the task whose `table` has the probability of every label, if it has labels."""
         return self
 
-    def at_threshold(self, threshold: float) -> Task:
+    def at_threshold(self, threshold: float) -> "Task":
         """Returns the task with another decision threshold; ConfigError without one, or out of range."""
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 

@@ -3,8 +3,6 @@
 As in the published code, MRPC and STS-B are trained on both orders of a pair (QQP is not).
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections import Counter

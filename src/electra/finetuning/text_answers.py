@@ -5,8 +5,6 @@ saved model reverses the scaling, so that it predicts in the data's unit; if the
 their range (dates in seconds), config.json has the range instead.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -105,7 +103,7 @@ class TextClassification(TextTask):
         return Answers([spelling_of.get(gold) for gold in golds], notes, {"seen": seen})
 
     @override
-    def fit(self, examples: Sequence[Example]) -> TextClassification:
+    def fit(self, examples: Sequence[Example]) -> Self:
         names = sorted({str(example.gold) for example in examples}, key=natural_sort_key)
         labels = self.labels or tuple(names)
         fitted = replace(self, labels=labels, accepts_indices=self.accepts_indices and bool(self.labels))
@@ -221,7 +219,7 @@ class MultiLabelClassification(TextTask):
         return " and ".join(columns), flags
 
     @override
-    def fit(self, examples: Sequence[Example]) -> MultiLabelClassification:
+    def fit(self, examples: Sequence[Example]) -> Self:
         names = sorted({name for example in examples for name in example.gold}, key=natural_sort_key)
         fitted = replace(self, labels=self.labels or tuple(names))
         if len(names) < 2:
@@ -348,14 +346,14 @@ class TextRegression(TextTask):
         return notes
 
     @override
-    def fit(self, examples: Sequence[Example]) -> TextRegression:
+    def fit(self, examples: Sequence[Example]) -> Self:
         numbers = [self.shown_gold(example) for example in examples]
         low, high = self.scale or (min(numbers), max(numbers))
         if low == high:
             raise nothing_to_learn(f"every example has the number {low:g}", examples)
         return replace(self, scale=(low, high))
 
-    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> TextRegression:
+    def rebuilt(self, labels: tuple[str, ...], config: Mapping[str, Any]) -> Self:
         """Returns the task of a saved model, which predicts in the data's unit unless a range is recorded.
 
         A model of one output that says neither "regression" nor the function of a cross-encoder has

@@ -1,7 +1,5 @@
 """Types of NumPy arrays by dtype; docstrings give the shapes."""
 
-from __future__ import annotations
-
 from typing import TypeAlias
 
 import numpy as np

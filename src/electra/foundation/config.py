@@ -1,7 +1,5 @@
 """Converts frozen dataclasses from and to TOML and nested mappings, independently of what they configure."""
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import itertools

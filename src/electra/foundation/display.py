@@ -5,8 +5,6 @@ Functions in other packages take `say(line)` for lines that stay, on standard ou
 standard error. `share` is the fraction done, from 0 to 1, or None if it is not known.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
@@ -45,7 +43,7 @@ class Display:
         if what:
             self.report(what, share)
 
-    def __enter__(self) -> Display:
+    def __enter__(self) -> "Display":
         displays.append(self.progress)
         return self
 

@@ -8,8 +8,6 @@ find a complete one. Where the file system cannot do that, the old one is rename
 completes a replacement that was killed in between.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

@@ -1,7 +1,5 @@
 """Errors that a user can fix, each printed as one line: what is wrong, where, and what to do."""
 
-from __future__ import annotations
-
 import re
 import resource
 from collections.abc import Callable, Collection, Iterator

@@ -7,8 +7,6 @@ Names ignore case, hyphens and underscores. A file runs only if the user named i
 call, or with `trust`. Folders and TOML files are data: the user must also name the code that they name.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import importlib.util

@@ -1,7 +1,5 @@
 """Types of options that Python callers may pass in more forms than a command line can."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress

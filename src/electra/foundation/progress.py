@@ -4,8 +4,6 @@ Whoever takes long says so with `doing`, at any depth: the open display shows it
 `running_command`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any

@@ -6,8 +6,6 @@ Numbers come from SplitMix64 (Steele, Lea, Flood 2014): its n-th output is a has
 that whole arrays can be computed at once.
 """
 
-from __future__ import annotations
-
 import hashlib
 
 import numpy as np

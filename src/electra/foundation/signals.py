@@ -5,8 +5,6 @@ at once, from a thread that the kernel's signal wakes: Python's own handlers run
 two bytecodes, and a library may compute for minutes before the next one.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import signal
@@ -16,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from types import FrameType
+from typing import Self
 
 from electra.foundation.errors import Interrupted
 from electra.foundation.terminal_text import when
@@ -24,7 +23,7 @@ Stop = Callable[[], bool]  # whether to stop at the next safe point; a StopReque
 EXIT_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 143}
 SLOW = 1.0  # seconds until work that should have ended at once is named
 AGAIN = "press Ctrl-C again to stop now"
-_open: list[StopRequest] = []
+_open: list["StopRequest"] = []
 _received: list[signal.Signals] = []
 _safe_points: list[str] = []
 _wakes_thread = False
@@ -37,7 +36,7 @@ class StopRequest:
         self.received: signal.Signals | None = None  # the first
         self._restored = ExitStack()
 
-    def __enter__(self) -> StopRequest:
+    def __enter__(self) -> Self:
         _open.append(self)
         self._restored.callback(_open.remove, self)
         self._restored.enter_context(answering())

@@ -4,8 +4,6 @@ Control characters (C0 and C1, hence escape sequences) and characters that chang
 become U+FFFD. Newlines and tabs stay; `one_line` turns them into spaces.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 HIDDEN_CODES = (  # code points that a terminal or a viewer obeys instead of showing them

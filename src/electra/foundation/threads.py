@@ -8,8 +8,6 @@ number of cores that other programs leave free. Where a model is applied, each t
 own (model/passes.py), and by default there is one for every core, whatever other programs do.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import sys
@@ -105,7 +103,7 @@ def _share_heap() -> None:
 
 def give_back_memory() -> None:
     """Returns freed memory to the system, which what comes next may not fit into."""
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):  # not glibc
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -8,8 +8,6 @@ the last one ended. A piece is locked while it is made: the same command may run
 machine or on several that share the folders, and each process does what no other is doing.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack

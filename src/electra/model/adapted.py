@@ -7,8 +7,6 @@ same length.
 transformers' names. Shapes: B rows of T tokens, N texts of at most L tokens, D hidden, E embedding.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -112,7 +110,7 @@ class Texts:
     real_NL: Tensor  # which of them are tokens; the others are padding
 
     @classmethod
-    def of(cls, document_ids_BT: Tensor, exact: bool = False) -> list[Texts]:
+    def of(cls, document_ids_BT: Tensor, exact: bool = False) -> list["Texts"]:
         """Finds the texts, neighbours with the same id of 0 or more, grouped by length (2x, or `exact`)."""
         real, begins = document_ids_BT >= 0, torch.ones_like(document_ids_BT, dtype=torch.bool)
         begins[:, 1:] = document_ids_BT[:, 1:] != document_ids_BT[:, :-1]

@@ -3,8 +3,6 @@
 Shapes: B batch, T tokens, H heads, K head size.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Dropout that is cheap on a CPU: 16 random bits per element, where torch draws a double."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

@@ -5,8 +5,6 @@ computes queries, keys and values. Shapes: B batch, T tokens, D hidden, E embedd
 V vocabulary.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, ClassVar
 
@@ -110,7 +108,7 @@ class Encoder(nn.Module):
         assert isinstance(weight, Tensor)
         return weight
 
-    def share_embeddings(self, other: Encoder, *, table_only: bool) -> None:
+    def share_embeddings(self, other: "Encoder", *, table_only: bool) -> None:
         """Makes this encoder use `other`'s embeddings: all of the same shape, or only the token table."""
         raise NotImplementedError
 

@@ -8,8 +8,6 @@ Extensions: a gated feed-forward network has three matrices instead of two, and 
 position table.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from electra.artifacts.network_names import Head

@@ -3,8 +3,6 @@
 Shape suffixes: B rows, T tokens in a row, N any leading dimensions, D hidden, E embedding, V vocabulary.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

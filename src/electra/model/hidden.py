@@ -3,8 +3,6 @@
 Shapes: B batch, T tokens, D hidden.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ layer attends to all tokens; in published models only every third does, and the 
 with another rotary base. Shapes: B batch, T tokens, D hidden, H heads, K head size, V vocabulary.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -3,11 +3,9 @@
 Building, optimizer groups, FLOP counts, checkpoints, export and replay all iterate over it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from electra.artifacts.network_names import EXPORTED, NAMES, ORDER, Head
 from electra.model.sizes import EncoderConfig
@@ -48,7 +46,7 @@ class Networks:
     rows: tuple[Network, ...]
 
     @classmethod
-    def in_order(cls, rows: Iterable[Network]) -> Networks:
+    def in_order(cls, rows: Iterable[Network]) -> Self:
         """Builds a table of the rows in the order in which weights are saved and gradients are summed."""
         order = {name: index for index, name in enumerate(ORDER)}
         return cls(tuple(sorted(rows, key=lambda row: order.get(row.name, len(ORDER)))))
@@ -56,7 +54,7 @@ class Networks:
     @classmethod
     def pair(
         cls, main: EncoderConfig, auxiliary: EncoderConfig | None = None, head: Head = "discriminator"
-    ) -> Networks:
+    ) -> Self:
         """Builds the table of a main network and, unless None, an auxiliary one, under the usual names."""
         names = NAMES[head]
         rows = [Network(names[0], "main", main, head, exported=True)]

@@ -16,11 +16,9 @@ exported.
                   difference to them (model/token_table.py)
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -137,7 +135,7 @@ class Pair(nn.Module):
         shared = {id(parameter) for parameter in self.main.parameters()}
         return dict.fromkeys(parameter for parameter in network.parameters() if id(parameter) not in shared)
 
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Pair:
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
         for network in self.frozen.values():
             network._apply(fn, recurse)  # type: ignore[no-untyped-call]
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]

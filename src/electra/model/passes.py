@@ -9,8 +9,6 @@ GPU is large enough to keep it busy, and has not been tuned.
 Shapes: B rows of a batch, T positions of its longest row.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor

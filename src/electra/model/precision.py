@@ -1,7 +1,5 @@
 """Choice of device and number format: bf16 matrix products where the hardware supports them, else fp32."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ feed-forward size and number of heads multiplied by a fraction. `small++` is the
 generator is full-size (Google's README).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What takes the place of a token table: one that builds on another network's, one that trains a few rows."""
 
-from __future__ import annotations
-
 from typing import Self
 
 import torch

@@ -6,14 +6,11 @@ the documentation and the contract tests; nothing is registered by hand. Objecti
 files elsewhere (`electra.foundation.extensions`).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from electra.foundation.config import build
 from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import OBJECTIVES
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 
 
@@ -22,24 +19,16 @@ def module_of(name: str) -> Any:
     return OBJECTIVES.load_as(name, "Objective", Objective, fix="See docs/write-an-objective.md")
 
 
-def create(
-    options: dict[str, Any],
-    *,
-    vocab_size: int,
-    specials: dict[str, int],
-    statistics: CorpusCounts | None = None,
-) -> Objective:
+def create(options: dict[str, Any], **given: Any) -> Objective:
     """Builds the objective that a recipe's [objective] section describes: `name` and options of its `Config`.
 
-    The other arguments are those of `Objective`. Raises ConfigError for an unknown objective or option, an
+    `given` are the other arguments of `Objective`. Raises ConfigError for an unknown objective or option, an
     invalid value, or an option that needs `statistics` if there are none.
     """
     module = module_of(str(options.get("name", "rtd")))
     values = {key: value for key, value in options.items() if key != "name"}
     config = build(module.Config, values, where="objective")
-    objective: Objective = module.Objective(
-        config, vocab_size=vocab_size, specials=specials, statistics=statistics
-    )
+    objective: Objective = module.Objective(config, **given)
     if getattr(config, "mask_fraction", 1) == 0 and not getattr(config, "final_mask_fraction", None):
         fix = "Use a fraction above 0"
         raise ConfigError("no token would be masked", key="objective.mask_fraction", fix=fix)

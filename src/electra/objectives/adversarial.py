@@ -5,8 +5,6 @@ annealing from maximum likelihood to the adversarial gradient (`anneal_from`, `a
 instead of REINFORCE.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal

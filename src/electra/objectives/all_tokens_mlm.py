@@ -4,8 +4,6 @@ Each prediction mixes a copy of the input token with a softmax. The paper calls 
 BERT and ELECTRA"; it measures how much of ELECTRA's gain comes from learning at all positions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from torch import nn

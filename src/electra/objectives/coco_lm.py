@@ -1,7 +1,5 @@
 """COCO-LM's corrective language modelling, without its sequence contrast (Meng et al. 2021, section 3.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from torch.nn import functional as F

@@ -1,7 +1,5 @@
 """Distillation: a student learns a frozen teacher's states and replaced token detection together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

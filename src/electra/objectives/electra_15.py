@@ -4,8 +4,6 @@ This ablation measures how much of ELECTRA's gain comes from a loss over all tok
 the same, but the discriminator learns from 15 % of the tokens.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from typing_extensions import override
 

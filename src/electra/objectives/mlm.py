@@ -1,7 +1,5 @@
 """Masked language modelling, the BERT baseline (Devlin et al. 2019, section 3.1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from typing_extensions import override

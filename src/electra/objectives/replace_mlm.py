@@ -4,8 +4,6 @@ This ablation measures how much of ELECTRA's gain comes from never showing [MASK
 fine-tuning either.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 from typing_extensions import override
 

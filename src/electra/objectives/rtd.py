@@ -1,7 +1,5 @@
 """Replaced token detection, the paper's objective (Clark et al. 2020, sections 3.1-3.2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Replaced token detection on some rows of a batch, masked language modelling on the others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -8,8 +8,6 @@ sentences nor a second segment; nor are contrasts with the other texts of a batc
 depend on how a batch is divided.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

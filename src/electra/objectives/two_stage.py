@@ -1,7 +1,5 @@
 """Two-stage training: first the generator, then the discriminator (Clark et al. 2020, section 3.3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

@@ -5,8 +5,6 @@ page's --series-0, --series-1, ..., so one picture serves light and dark pages. 
 bytes. Matplotlib is optional, and imported only when something is drawn.
 """
 
-from __future__ import annotations
-
 import io
 import re
 import warnings
@@ -63,7 +61,7 @@ class Series:
     color: int | None = None  # its index in the palette (default: its index in the figure)
 
     @classmethod
-    def through(cls, label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], **more: Any) -> Series:
+    def through(cls, label: str, points: Sequence[tuple[Any, Mapping[str, Any]]], **more: Any) -> "Series":
         """Makes a series from pairs of x and a mapping with `mean` and, for an interval, `low` and `high`."""
         y, low, high = ([measured.get(end) for _, measured in points] for end in ("mean", "low", "high"))
         return cls(label, [x for x, _ in points], y, low, high, **more)
@@ -161,7 +159,7 @@ def _look(series: Series) -> tuple[str, Any, str]:
     return PALETTE[color % len(PALETTE)], DASHES[turn % len(DASHES)], MARKERS[turn % len(MARKERS)]
 
 
-def _lines(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
+def _lines(axes: "Axes", lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.ticker import EngFormatter, FuncFormatter, MaxNLocator
     from numpy import isnan
 
@@ -198,7 +196,7 @@ def _tick(value: float, _: int) -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e6 else f"{value:.6g}".replace("e+", "e")
 
 
-def _categories(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
+def _categories(axes: "Axes", lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.ticker import MaxNLocator
 
     names = list(dict.fromkeys(str(x) for line in lines for x in line.x))
@@ -219,7 +217,7 @@ def _categories(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
     return 1.0 + 0.24 * max(1.0, 0.7 * len(lines)) * len(names)
 
 
-def _matrix(axes: Axes, lines: Sequence[Series], figure: Figure) -> float:
+def _matrix(axes: "Axes", lines: Sequence[Series], figure: Figure) -> float:
     from matplotlib.colors import LinearSegmentedColormap, to_rgba
     from numpy import isnan
 

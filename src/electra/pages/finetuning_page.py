@@ -1,7 +1,5 @@
 """The page of a fine-tuning: the verdict, scores over seeds, labels on dev, loss curves and settings."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Titles and meanings of held-out metrics (metrics.toml), their baselines and possible ranges."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from math import inf

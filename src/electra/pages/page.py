@@ -7,13 +7,11 @@ A page has no scripts, fonts or requests (its content security policy forbids th
 are escaped, except `Markup` from this package. A page has no date, so the same input gives the same bytes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -60,13 +58,13 @@ class PageTable:
     @classmethod
     def of(
         cls, records: Iterable[Mapping[str, Any]], columns: Mapping[str, tuple[str, ...]], caption: str = ""
-    ) -> PageTable:
+    ) -> Self:
         """Makes a row for each record. `columns` has by heading the key, and for numbers the format."""
         rows = [[cell(record.get(key), *spec) for key, *spec in columns.values()] for record in records]
         return cls(list(columns), rows, caption)
 
     @classmethod
-    def pairs(cls, caption: str, record: Mapping[str, Any]) -> PageTable:
+    def pairs(cls, caption: str, record: Mapping[str, Any]) -> Self:
         """Makes a folded table of names (dotted for nested records) and values other than None and []."""
         return cls(("", ""), list(_pairs(record, "")), caption, folded=True)
 

@@ -1,7 +1,5 @@
 """Writes the page of a folder of any kind."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

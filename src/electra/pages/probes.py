@@ -4,8 +4,6 @@ Every number comes from the files `NAME.probe.json`, which contain numbers in lo
 them (`electra.laboratory.analysis.contract.findings`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

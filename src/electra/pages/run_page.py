@@ -3,8 +3,6 @@
 A run may be in progress, killed or resumed: files that are written at its end may be missing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

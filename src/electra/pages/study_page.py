@@ -3,8 +3,6 @@
 Every number comes from results.json, written by `electra ablate`; nothing is computed here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of an evaluation, from evaluation.json: models and baselines."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The application: routes, error responses, limits of the body."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager

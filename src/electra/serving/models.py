@@ -1,7 +1,5 @@
 """A served model: its networks, and the operations that it supports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Serves models on a socket, within uvicorn's limits."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import socket

@@ -4,8 +4,6 @@ A request is computed in slices, and the slices of waiting requests take turns: 
 more than a slice. Work that nobody waits for any more ends before its next forward pass.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -8,8 +8,6 @@
 `toy` makes the networks and texts that they run on.
 """
 
-from __future__ import annotations
-
 try:
     import pytest
 except ModuleNotFoundError:

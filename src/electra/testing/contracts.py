@@ -1,7 +1,5 @@
 """The base class of contract tests: a subclass names its subjects, and every test runs for each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """The contract tests of objectives: `electra.testing.ObjectiveContract`."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Sequence

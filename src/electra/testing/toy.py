@@ -1,7 +1,5 @@
 """A toy world for tests: a token store in memory whose text has structure to learn, and fast recipes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -19,7 +17,6 @@ from electra.foundation.extensions import OBJECTIVES
 from electra.model.networks import Networks
 from electra.model.pair import Pair, build_network, build_networks, initialise
 from electra.model.sizes import EncoderConfig, generator_config
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 from electra.training.recipe import Recipe, make_recipe
 
@@ -86,10 +83,8 @@ def config(architecture: str = "electra", **changes: Any) -> EncoderConfig:
 
 def objective(name: str, **options: Any) -> Objective:
     """Returns an objective with these options."""
-    statistics = CorpusCounts(store())
-    return objectives.create(
-        {"name": name, **options}, vocab_size=VOCABULARY, specials=SPECIALS._asdict(), statistics=statistics
-    )
+    shape = {"vocab_size": VOCABULARY, "specials": SPECIALS._asdict(), "statistics": store()}
+    return objectives.create({"name": name, **options}, **shape)
 
 
 def names() -> list[str]:

@@ -4,8 +4,6 @@
 shares. After `build_run` the recipe does not change, but for the number of updates of a budget.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -31,7 +29,6 @@ from electra.foundation.signals import StopRequest, stops_after
 from electra.model.pair import EncoderAlone, build_networks
 from electra.model.precision import pick_device, pick_precision
 from electra.model.sizes import EncoderConfig, resolve_size
-from electra.objectives.parts.corpus_counts import CorpusCounts
 from electra.objectives.parts.interface import Objective
 from electra.training import budget, checkpoint, estimate
 from electra.training.compilation import compile_run
@@ -105,7 +102,9 @@ def train_run(request: Request, say: Say) -> None:
             )
             del starts  # so that the models are freed as soon as their weights are copied
             with StopRequest() as stop, starting as run:
-                _save_tokenizer(run)
+                folder = RunFolder(request.out)
+                if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
+                    run.store.tokenizer.save(folder.tokenizer)
                 with stops_after("this update; a checkpoint is saved"):
                     if not train(run, stop):
                         raise Interrupted(request.out, stop.exit_code or 143)
@@ -149,12 +148,6 @@ def preview_lines(
     shapes = Starts() if starts is None else Starts(shapes=starts.shapes, encoders=starts.encoders)
     run = build_run(timed, Path("memory"), store, World(), shapes)
     return estimate.estimate(run, corpus_tokens, trained=bool(starts and starts.names))
-
-
-def _save_tokenizer(run: RunState) -> None:
-    folder = RunFolder(run.folder)
-    if run.world.is_main and not folder.tokenizer.exists() and not folder.store.exists():
-        run.store.tokenizer.save(folder.tokenizer)
 
 
 # The recipe, with what the models determine
@@ -339,7 +332,7 @@ def build_objective(recipe: Recipe, store: TokenStore, world: World) -> tuple[Ob
         recipe.objective,
         vocab_size=store.vocab_size,
         specials=store.specials._asdict(),
-        statistics=CorpusCounts(store),
+        statistics=store,
     )
     schedule = training.schedule
     if schedule == "auto":

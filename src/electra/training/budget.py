@@ -5,8 +5,6 @@ machine may become slower or faster at any time: see `Clock`. Each estimate is r
 which it holds, so that resumed and replayed runs use the same numbers: see `schedule.Course`.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import time

@@ -1,7 +1,5 @@
 """Checkpoints: directories of safetensors and JSON, written atomically and verified by SHA-256; resuming."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

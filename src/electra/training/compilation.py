@@ -6,8 +6,6 @@ compiled at the start or not at all, and a resumed run uses the same kernels as 
 caches compiled code on disk.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Iterator

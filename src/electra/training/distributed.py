@@ -1,7 +1,5 @@
 """Data parallelism without wrappers: every process holds the whole pair and a slice of each batch."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

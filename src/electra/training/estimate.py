@@ -1,7 +1,5 @@
 """Measures what a recipe costs on this machine, with a few updates; the run that is timed is not kept."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 from itertools import pairwise

@@ -5,8 +5,6 @@ end of the plateau is also the state of every longer run at that step, and only 
 and a new cooldown remain to be trained.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Ends a run: exports its networks, measures detection, scores example sentences and writes the report."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import asdict
 from itertools import islice

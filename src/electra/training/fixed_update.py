@@ -7,8 +7,6 @@ Whether the gradient was finite is read an update later; an update whose gradien
 optimizer itself.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any
 

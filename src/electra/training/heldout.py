@@ -1,7 +1,5 @@
 """Held-out metrics of all networks, and the test for a collapsed discriminator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

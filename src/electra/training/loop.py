@@ -1,11 +1,8 @@
 """The training loop, without callbacks: everything that happens in a step is here, in order."""
 
-from __future__ import annotations
-
-import ctypes
 import math
 import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +12,7 @@ from electra.artifacts.run_files import RunFolder
 from electra.foundation.errors import RunFailed
 from electra.foundation.seeds import key
 from electra.foundation.signals import Stop
+from electra.foundation.threads import give_back_memory
 from electra.model.precision import autocast
 from electra.training import checkpoint
 from electra.training import heldout as evaluation
@@ -113,8 +111,10 @@ def update(run: RunState) -> None:
     rate = run.rate
     run.optimizer.step(rate)
     run.step += 1
-    if run.device.type == "cpu":
-        trim_memory(run.step)
+    # The number of masked positions changes from step to step, so the heap fills with unused blocks of every
+    # size: a long run on a CPU would grow to a multiple of what its first steps need.
+    if run.device.type == "cpu" and run.step % 100 == 0:  # allocating it again costs a tenth of a second
+        give_back_memory()
     run.seconds += time.perf_counter() - began
     log(run, run.step, rate, norm, summed_losses, counts)
 
@@ -133,17 +133,6 @@ def check_gradient(run: RunState, step: int, norm: float) -> None:
     if not math.isfinite(norm):
         problem = f"the gradient is not finite at step {step}; the update was not applied"
         raise RunFailed(problem, where=run.folder, fix=evaluation.LOWER_RATE)
-
-
-def trim_memory(step: int) -> None:
-    """Returns unused heap memory to the system now and then, if the C library supports it (glibc).
-
-    The number of masked positions changes from step to step, so the heap fills with unused blocks of every
-    size. On a CPU, the memory of a long run would grow to a multiple of what its first steps need.
-    """
-    if step % 100 == 0:  # allocating the memory again costs a tenth of a second
-        with suppress(AttributeError, OSError, TypeError):
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 def log(  # noqa: PLR0917

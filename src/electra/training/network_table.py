@@ -1,7 +1,5 @@
 """The networks of a recipe: their shapes, and whether they fit the objective and the machine."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """AdamW over named weights in groups, and the groups of a run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A recipe consists of defaults, overridden by a TOML file, overridden in turn by 
 the settings' dotted names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

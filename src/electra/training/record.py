@@ -1,7 +1,5 @@
 """The record of a run, run.toml: its resolved recipe, its identity and its conditions."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Repeats logged updates from a checkpoint, and compares them with the ledger. Nothing is written."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What a command that trains was asked to do: its recipe with its changed settings, text, and models."""
 
-from __future__ import annotations
-
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, make_dataclass, replace

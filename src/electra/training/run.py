@@ -1,7 +1,5 @@
 """A run: what the training loop works on. `assemble.py` builds it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace

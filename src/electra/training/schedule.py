@@ -1,11 +1,9 @@
 """The learning rate schedules, and the course of a run that they and other schedules follow."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 
 @dataclass
@@ -21,7 +19,7 @@ class Course:
     """(first step, total number of updates from then on)"""
 
     @classmethod
-    def recorded(cls, environment: Mapping[str, Any], steps: Any) -> Course:
+    def recorded(cls, environment: Mapping[str, Any], steps: Any) -> Self:
         """Returns the recorded course of a run of `steps` updates."""
         entries = environment.get("lengths") or [(0, steps or 0)]
         return cls([(int(begin), int(total)) for begin, total in entries])

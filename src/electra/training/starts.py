@@ -4,12 +4,10 @@
 copies their weights into the networks of the run. Nobody else opens them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -109,7 +107,7 @@ class Starts:
         """Returns how the model that a network starts from turns a text into a vector (default: the mean)."""
         return self.models[network].text_vector if network in self.models else MEAN
 
-    def fitted(self, tokenizer: Tokenizer) -> Starts:
+    def fitted(self, tokenizer: Tokenizer) -> Self:
         """Returns the models with the vocabulary of `tokenizer`, which must be theirs or cut from theirs.
 
         Raises ModelError for any other tokenizer. The teacher is fitted when it becomes a network.
@@ -195,11 +193,9 @@ def open_starts(
     if generator:
         auxiliary = load(generator, "generator")
         if isinstance(auxiliary.head, PublishedHead):
-            problem = (
-                "the head of a masked language model that runs through transformers is not trained further"
-            )
+            why = "the head of a masked language model that runs through transformers is not trained further"
             fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
-            raise ModelError(problem, where=auxiliary.folder, fix=fix)
+            raise ModelError(why, where=auxiliary.folder, fix=fix)
         _require_tied(auxiliary)
     named = zip(EXPORTED, (main, generator), strict=True)
     starts = Starts(

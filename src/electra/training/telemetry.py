@@ -1,7 +1,5 @@
 """Reports the progress of a run: to metrics.jsonl (the authoritative record), log.txt and the caller."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

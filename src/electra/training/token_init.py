@@ -4,14 +4,12 @@ A network with random weights spends its first updates on learning how frequent 
 ones on learning which tokens occur near each other. Counting both takes seconds.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from electra.data.corpus.cooccurrence import token_vectors
-from electra.data.corpus.store import TokenStore, count_ids
+from electra.data.corpus.store import TokenStore
 from electra.model.encoder import Encoder
 from electra.model.heads import GeneratorHead
 from electra.model.modern import ProjectedTable
@@ -28,7 +26,7 @@ def initialise_tokens(networks: nn.Module, store: TokenStore) -> None:
     """
     if store.vocab_size > store.train.num_tokens // MIN_TOKENS:
         return
-    counts = count_ids(store.train, store.vocab_size) + 0.5
+    counts = store.counts + 0.5
     for head in networks.modules():
         if isinstance(head, GeneratorHead):
             head.bias.copy_(torch.from_numpy(np.log(counts / counts.sum())))

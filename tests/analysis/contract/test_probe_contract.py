@@ -1,7 +1,5 @@
 """The contract of every probe, and how options, data and models are found."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ranking, calibration and bootstrap against scikit-learn, closed forms and hand-worked cases."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.special import expit

@@ -1,7 +1,5 @@
 """Minimal pairs: files, accuracy, ties, intervals; scorers that know nothing and all."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """The probes' arithmetic on made-up scores with known answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

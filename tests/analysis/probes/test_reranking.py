@@ -1,7 +1,5 @@
 """Word errors against jiwer; tuning and judging on lists whose answer is known; the probe on a toy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

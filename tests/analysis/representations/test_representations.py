@@ -1,7 +1,5 @@
 """Hidden states against the encoders themselves; CKA on known inputs; the probe on toys."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Sentence scores against a naive loop over single rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

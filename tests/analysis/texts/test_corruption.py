@@ -1,7 +1,5 @@
 """Texts of probes: replaced tokens, held-out rows, learners' sentences; what networks say of them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The audit of a token store: counts of the documents, bytes and tokens that were read, kept and dropped."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -14,8 +14,6 @@ This differs from the paper's code (build_pretraining_dataset.py), which truncat
 pads the remainders of documents, and joins two random segments.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property

@@ -5,8 +5,6 @@ so that a word is the same token everywhere. Runs of white space become one spac
 represented by its bytes (Sennrich et al. 2016; bytes: Radford et al. 2019).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import tokenizers

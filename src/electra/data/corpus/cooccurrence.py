@@ -5,8 +5,6 @@ apart. Skip-gram approximates this by gradient descent (Levy & Goldberg 2014; Le
 Shapes: V vocabulary, D dimensions.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

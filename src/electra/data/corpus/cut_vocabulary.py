@@ -5,8 +5,6 @@ path, BPE the first merge, and what wins among all pieces also wins among those 
 leaves is encoded by shorter ones. So letters stay unless they are very rare, and all bytes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """A corpus: the documents of named sources of text, in a stable order, and which of them are kept."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path

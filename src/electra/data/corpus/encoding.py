@@ -8,8 +8,6 @@ White space means the four characters (space, tab, line feed, carriage return) t
 spaces and never deletes; all other control characters are left to the library.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Walks folders of text and data, in which links may lead to other folders."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Holds out documents of a small corpus, in which the hash of the text selects none, few or all of them."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Encodes texts on all cores, with the results in the order of the input."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections import deque

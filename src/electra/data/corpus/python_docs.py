@@ -6,8 +6,6 @@ topic and each module is a document. Duplicate docstrings, doctest blocks, ruled
 left out, so that the rest reads as prose.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import importlib.util

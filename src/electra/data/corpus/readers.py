@@ -7,8 +7,6 @@ Files are streamed: a text longer than `MAX_DOCUMENT` characters continues as th
 space if there is one, so that memory stays bounded.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -4,8 +4,6 @@ The arguments become a list of `Source`s in a stable order: arguments as given, 
 glob sorted. What cannot be read twice (stdin, pipes) is first copied into a scratch folder.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

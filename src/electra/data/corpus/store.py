@@ -6,8 +6,6 @@ TokenizedFile, so that a corpus that datatrove prepared on a cluster opens witho
 `TokenStore.open(NAME.ds, tokenizer=...)`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -27,6 +25,7 @@ from electra.data.corpus.encoding import id_dtype
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.data.corpus.tokenizer_folder import Specials
 from electra.foundation import durable
+from electra.foundation.arrays import Ints
 from electra.foundation.errors import StoreError
 
 FORMAT = 1  # version of store.json; increase it if stores written earlier can no longer be read correctly
@@ -76,8 +75,15 @@ class TokenStore:
     description: dict[str, Any] = field(repr=False)  # the content of store.json
     given_tokenizer: Tokenizer | None = field(default=None, repr=False)  # of a bare pair; None: a store
 
+    @cached_property
+    def counts(self) -> Ints:
+        """How often each token occurs in the training split, int64 [V]."""
+        return count_ids(self.train, self.vocab_size)
+
     @classmethod
-    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> TokenStore:
+    def open(
+        cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005
+    ) -> "TokenStore":
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         A bare pair needs the tokenizer that made the ids, and the fraction of documents at its end that are

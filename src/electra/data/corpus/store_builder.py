@@ -5,8 +5,6 @@ in the order of reading, whatever the number of workers. The store is built in a
 `.NAME.building`, and gets its name in one rename. The next build empties what a killed one leaves.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

@@ -4,14 +4,12 @@ A tokenizer consists of its definition (the content of a tokenizer.json) and the
 tokens. Special tokens in a text are plain text: "[MASK]" in a document masks nothing.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -51,12 +49,12 @@ class Count:
         self.tokens, self.unknown, self.texts = tokens, unknown, list(texts)
 
     @classmethod
-    def of(cls, audit: Mapping[str, Any]) -> Count:
+    def of(cls, audit: Mapping[str, Any]) -> Self:
         """Returns the counts in the audit of a store."""
         return cls(audit["tokens"], audit["tokens_unknown"], audit.get("unknown_words", ()))
 
     @classmethod
-    def sum(cls, counts: Iterable[Count]) -> Count:
+    def sum(cls, counts: Iterable["Count"]) -> Self:
         """Returns the counts of all texts together."""
         total = cls()
         for count in counts:
@@ -121,7 +119,7 @@ class Tokenizer:
         return content | {"added_tokens": added}
 
     @classmethod
-    def train(cls, texts: Iterable[str], config: TokenizerConfig, *, has_forms: bool = False) -> Tokenizer:
+    def train(cls, texts: Iterable[str], config: TokenizerConfig, *, has_forms: bool = False) -> Self:
         """Trains a vocabulary on `texts`, which are iterated repeatedly.
 
         With `has_forms`, the corpus has texts that are not in Unicode's form NFC. Raises TokenizerError if
@@ -132,7 +130,7 @@ class Tokenizer:
         return cls(raw.to_str(), wordpiece.SPECIAL_TOKENS)
 
     @classmethod
-    def load(cls, name: str | Path) -> Tokenizer:
+    def load(cls, name: str | Path) -> Self:
         """Loads a tokenizer from a folder, a file or the hub; TokenizerError if it cannot be used."""
         path = Path(name).expanduser()
         if path.is_dir():

@@ -5,8 +5,6 @@ Folders without one (vocab.txt, or vocab.json and merges.txt) are converted by t
 are its ids. Code in a folder is never run.
 """
 
-from __future__ import annotations
-
 import codecs
 import json
 import tempfile

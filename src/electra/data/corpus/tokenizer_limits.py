@@ -1,7 +1,5 @@
 """Refuses tokenizer definitions that would exhaust memory, hang, or crash the library."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

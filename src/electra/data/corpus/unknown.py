@@ -3,8 +3,6 @@
 Texts of unknown tokens cannot be told apart. Tokenizers count what they encode, and a store has an audit.
 """
 
-from __future__ import annotations
-
 import json
 import unicodedata
 import warnings

@@ -6,8 +6,6 @@ map, which decides ties between merges (huggingface/tokenizers#1794). So the alp
 the vocabulary with only the five special tokens. The pipeline is BERT's (Devlin et al. 2019), as ELECTRA's.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter

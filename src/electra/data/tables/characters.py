@@ -1,7 +1,5 @@
 """Characters that readers do not see, or take for others, in labels, tags and names of columns."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import lru_cache

@@ -4,8 +4,6 @@ Class indices are replaced by the class names in the metadata of `datasets`, and
 (`datasets` 5 and DuckDB write them) by what their JSON says.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping

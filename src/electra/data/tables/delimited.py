@@ -5,8 +5,6 @@ as csv would swallow rows). If the beginning of a file does not fit, other diale
 in which most rows have the same number of cells is used, with a note.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import re

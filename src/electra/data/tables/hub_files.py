@@ -3,8 +3,6 @@
 The environment variables HF_HOME, HF_ENDPOINT, HF_HUB_OFFLINE and HF_TOKEN of the hub's library apply.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """Brings tables that JSON holds in other layouts into rows: those of pandas, `datasets` and services."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

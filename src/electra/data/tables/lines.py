@@ -5,8 +5,6 @@ Characters are UTF-8 unless the file is UTF-16 or UTF-32, or looks like cp1252. 
 becomes a surrogate (U+DC00 plus the byte), for the caller to count or refuse. Callers choose the `line_end`.
 """
 
-from __future__ import annotations
-
 import bz2
 import codecs
 import io

@@ -1,7 +1,5 @@
 """Reads what the user passed: names of files, "-", texts, rows, or tables from Python."""
 
-from __future__ import annotations
-
 import os
 import sys
 import warnings

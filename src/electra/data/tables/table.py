@@ -9,8 +9,6 @@ Text formats may be compressed, and any file may be split into parts (train-*-of
 streamed. Data in memory (`Given`) is read in the same way: rows from Python, or the bytes of standard input.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import math

@@ -1,7 +1,5 @@
 """What a table is read from: a file, the parts of one, a folder that `datasets` saved, or data in memory."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ every row has as many; in files of predicates and arguments (CoNLL-2012), senten
 columns that all have are read. Lines such as "the/DET film/NOUN" are sentences, too.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ A head file defines `HEAD` (the contract is in parts/contract.py). A file `mine.
 available as `--head mine`. A file elsewhere works too (foundation/extensions.py).
 """
 
-from __future__ import annotations
-
 from electra.finetuning.heads.parts.contract import HeadFactory
 from electra.finetuning.settings import AUTO
 from electra.foundation.extensions import HEADS

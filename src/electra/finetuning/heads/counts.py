@@ -21,7 +21,7 @@ from typing_extensions import override
 from electra.finetuning.counts import NUM_OVERLAPS, Counts, Kind
 from electra.finetuning.heads.frozen import Frozen, TrainingRows, read_rows
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, choose, fit
+from electra.finetuning.linear_fit import Problem, fit, tuned
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch
 from electra.model.encoder import Encoder
 from electra.model.hidden import hidden_states
@@ -150,8 +150,7 @@ class CountsAndStates(HeadFactory):
     def start(self, head: HeadModule, encoder: Encoder, data: TrainingData) -> None:
         assert isinstance(head, CountedHead)
         rows, counted = head.read(encoder, data)
-        problem = Problem(data.task, [rows.states, counted], rows.targets)
-        fitted = fit(problem, choose(problem, rows.folds))
+        fitted = fit(tuned(Problem(data.task, [rows.states, counted], rows.targets), rows.folds))
         head.states.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
         head.states.output.bias.copy_(torch.from_numpy(fitted.bias))
         head.counted.copy_(torch.from_numpy(fitted.weights[1]))

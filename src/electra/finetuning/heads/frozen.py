@@ -10,8 +10,6 @@ trained encoder. A token's own state in the last layer is what transformers' tag
 Shapes: B examples, T tokens, N training texts or tokens, O outputs, D hidden size.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +23,7 @@ from electra.artifacts.model_files import Pooling
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.finetuning.heads.linear import Linear
 from electra.finetuning.heads.parts.contract import Head, HeadModule, HeadShape, TrainingData
-from electra.finetuning.linear_fit import Problem, choose, fit
+from electra.finetuning.linear_fit import Problem, fit, tuned
 from electra.finetuning.windows.features import NO_TARGET, Ids, LabelledBatch, Windows, batch_of
 from electra.foundation.arrays import Vectors
 from electra.foundation.errors import ConfigError
@@ -113,8 +111,7 @@ def fit_states(
     The encoder runs in `precision`.
     """
     rows = read_rows(head, encoder, data, precision, limit)
-    problem = Problem(data.task, [rows.states], rows.targets)
-    fitted = fit(problem, choose(problem, rows.folds))
+    fitted = fit(tuned(Problem(data.task, [rows.states], rows.targets), rows.folds))
     head.output.weight.copy_(torch.from_numpy(fitted.weights[0].T))
     head.output.bias.copy_(torch.from_numpy(fitted.bias))
 

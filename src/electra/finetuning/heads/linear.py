@@ -3,8 +3,6 @@
 transformers has no classifier with this head.
 """
 
-from __future__ import annotations
-
 from typing_extensions import override
 
 from electra.finetuning.heads.parts.contract import Head, HeadFactory, HeadShape

@@ -4,8 +4,6 @@ The saved folder therefore contains the whole trained model. The classes are Ele
 ModernBertFor... SequenceClassification, TokenClassification and QuestionAnswering.
 """
 
-from __future__ import annotations
-
 from typing_extensions import override
 
 from electra.finetuning.heads.linear import CLASSES as LINEAR

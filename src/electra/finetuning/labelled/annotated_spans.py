@@ -5,8 +5,6 @@ doccano, Prodigy, Label Studio, transformers' pipelines). One convention of offs
 of the texts of the spans where they come along, else by where words begin and end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Reads what annotation tools add to rows: marks that void an answer, and Label Studio's annotations."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The examples that readers of labelled data return."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Wrong words made up in clean text, to train a tagger that finds those of scanned or typed text."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator, Sequence
 

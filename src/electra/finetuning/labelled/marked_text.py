@@ -5,8 +5,6 @@ PubTator    "1|t|title", "1|a|abstract", then "1<tab>0<tab>5<tab>Clara<tab>PER"
 inline      "<PER>Clara</PER> left", "<ENAMEX TYPE="PER">Clara</ENAMEX> left", "[Clara](PER) left"
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path

@@ -4,8 +4,6 @@ SQuAD's JSON may also be a list of articles or paragraphs, or have one on each l
 cells may hold, and what becomes of answers that are not at their offset, is in docs/finetuning-data.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 A choice by hash depends neither on the order of a file nor on a seed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os

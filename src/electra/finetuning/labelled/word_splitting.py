@@ -1,7 +1,5 @@
 """Splits texts into words in the way that a tagger's training data was split."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterable

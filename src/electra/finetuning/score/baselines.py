@@ -10,8 +10,6 @@ Question answering has none, nor have texts without answers and your own tasks, 
 any kind.
 """
 
-from __future__ import annotations
-
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +28,7 @@ from electra.finetuning.heads import load_head
 from electra.finetuning.heads.frozen import fit_states
 from electra.finetuning.heads.parts.contract import Head
 from electra.finetuning.labelled.examples import Example
-from electra.finetuning.linear_fit import Problem, choose, out_of_fold
+from electra.finetuning.linear_fit import Problem, out_of_fold, tuned
 from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.score.metrics import Score
 from electra.finetuning.settings import Settings
@@ -223,10 +221,8 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
     train = limited(task, train)
     is_tagger, texts = task.head == "tagger", [example.texts for example in train]
     kind: Kind = "words" if is_tagger else "texts" if len(texts[0]) == 1 else "pairs"
-    counts, folds = (
-        Counts.learn(kind, texts, task.num_outputs),
-        Dataset(task, {"train": tuple(train)}, {}, ()).folds,
-    )
+    counts = Counts.learn(kind, texts, task.num_outputs)
+    folds = Dataset(task, {"train": tuple(train)}, {}, ()).folds
     targets = [task.gold_classes(each) if is_tagger else task.target(each) for each in train]
     folds = np.repeat(folds, [*map(len, texts)]) if is_tagger else folds
     block, answers = counts.matrix(texts), (np.concatenate if is_tagger else np.stack)(targets)
@@ -236,29 +232,24 @@ def _fit_counts(task: Any, train: Sequence[Example]) -> Predict:
             return list(task.predict(list(outputs), None, examples))
         return np.split(softmax(outputs, axis=-1), np.cumsum([len(each.texts) for each in examples])[:-1])
 
-    def tried(task: Task) -> tuple[float, Problem, float]:
-        problem = Problem(task, [block], answers)
-        strength = choose(problem, folds)
+    def tried(task: Task) -> tuple[float, Problem]:
+        problem = tuned(Problem(task, [block], answers), folds)
         if not may_balance:
-            return 0.0, problem, strength
-        found = task.score(predictions(out_of_fold(problem, folds, strength), train), train)
-        return found[task.metrics[0]].value or 0.0, problem, strength
+            return 0.0, problem
+        found = task.score(predictions(out_of_fold(problem, folds), train), train)
+        return found[task.metrics[0]].value or 0.0, problem
 
     may_balance = not is_tagger and task.has_classes and task.metrics[0] != "accuracy"
     tasks = [task, *([replace(task, balanced=True).fit(train)] if may_balance else [])]
-    _, problem, strength = max(map(tried, tasks), key=itemgetter(0))
-    fitted = linear_fit.fit(problem, strength)
+    fitted = linear_fit.fit(max(map(tried, tasks), key=itemgetter(0))[1])
     return lambda examples: predictions(fitted([counts.matrix([each.texts for each in examples])]), examples)
 
 
 def limited(task: Task, train: Sequence[Example]) -> Sequence[Example]:
     """Returns the examples, or a random part of them if a linear model would take long."""
     size = min(MANY_EXAMPLES, MANY_FITS // task.num_outputs)
-    return (
-        [train[i] for i in np.random.default_rng(0).permutation(len(train))[:size]]
-        if len(train) > size
-        else train
-    )
+    chosen = np.random.default_rng(0).permutation(len(train))[:size]
+    return [train[i] for i in chosen] if len(train) > size else train
 
 
 def _fit_tags(task: Any, train: Sequence[Example], by_word: bool) -> Predict:

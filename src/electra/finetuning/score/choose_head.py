@@ -1,7 +1,5 @@
 """Chooses between the linear heads and fine-tuning (`--head auto`), on the training examples alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +10,7 @@ import numpy as np
 from electra.exchange.load import Loaded
 from electra.finetuning.heads import load_head
 from electra.finetuning.heads.counts import CountedHead
-from electra.finetuning.linear_fit import Problem, choose, out_of_fold
+from electra.finetuning.linear_fit import Problem, out_of_fold, tuned
 from electra.finetuning.score import baselines
 from electra.finetuning.score.evaluate import evaluate
 from electra.finetuning.settings import AUTO, Settings
@@ -153,8 +151,8 @@ def linear_answers(trials: Trials) -> dict[str, dict[int, Any]]:
     answers = {}
     for name, of_head in blocks.items():
         doing(f"choosing the head: {name}")
-        problem = Problem(task, of_head, rows.targets)
-        outputs = rows.by_window(out_of_fold(problem, rows.folds, choose(problem, rows.folds)), windows)
+        problem = tuned(Problem(task, of_head, rows.targets), rows.folds)
+        outputs = rows.by_window(out_of_fold(problem, rows.folds), windows)
         found = task.predict(outputs, windows, dataset.splits["train"])
         answers[name] = {i: found[i] for i in dataset.different_texts}
     return answers

@@ -6,8 +6,6 @@ sequences are read as conlleval reads them: an I- that does not follow a tag of 
 Neither predictions nor data are repaired.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """Applies a model to a split: its predictions, their loss and their scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -6,8 +6,6 @@ have one row per example, of which there is at least one: classes or numbers [N]
 [N, labels].
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

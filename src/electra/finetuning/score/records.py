@@ -1,7 +1,5 @@
 """Combines predictions with the user's own columns, and formats them as tables."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -34,9 +32,8 @@ def read_records(content: bytes) -> list[Record]:
     types: dict[str, Callable[[str], Any]] = {"start": int, "end": int}
     types |= dict.fromkeys(("score", "p", "probability", "null_odds"), float)
     kinds = [types.get(name, float if name.startswith("p(") else str) for name in header]
-    return as_records(
-        [header, *([kind(cell) for kind, cell in zip(kinds, row, strict=True)] for row in rows)]
-    )
+    parsed = ([kind(cell) for kind, cell in zip(kinds, row, strict=True)] for row in rows)
+    return as_records([header, *parsed])
 
 
 def join_columns(answers: Sequence[Record], examples: Sequence[Example]) -> list[Record]:

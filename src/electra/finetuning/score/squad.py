@@ -13,8 +13,6 @@ which no threshold can make, and reports the threshold 0 if it is best never to 
 is the score at the threshold reported with it.
 """
 
-from __future__ import annotations
-
 import re
 import string
 from collections import Counter
@@ -68,9 +66,7 @@ def best_scores(answer: str, golds: Sequence[str], version: Version) -> tuple[fl
 
 def squad1_scores(answers: Sequence[str], golds: Sequence[Sequence[str]]) -> dict[str, Score]:
     """Returns the scores of SQuAD 1.1 for one or more questions, each with at least one gold answer."""
-    means = np.array(
-        [best_scores(answer, gold, 1) for answer, gold in zip(answers, golds, strict=True)]
-    ).mean(0)
+    means = np.mean([best_scores(*pair, 1) for pair in zip(answers, golds, strict=True)], axis=0)
     return {name: Score(float(mean)) for name, mean in zip(METRICS[1], means, strict=True)}
 
 
@@ -83,17 +79,13 @@ def squad2_scores(
     the score of "no answer" minus that of the answer: questions with higher ones than `threshold` are left
     unanswered.
     """
-    answer_scores = np.array(
-        [best_scores(answer, gold, 2) for answer, gold in zip(answers, golds, strict=True)]
-    )
+    answer_scores = np.array([best_scores(*pair, 2) for pair in zip(answers, golds, strict=True)])
     is_answerable, odds = np.array([bool(gold) for gold in golds]), np.asarray(null_odds, np.float64)
     scores = np.where((odds > threshold)[:, None], ~is_answerable[:, None], answer_scores)
     mean_exact, mean_f1 = (float(mean) for mean in scores.mean(0))
     best_exact, exact_threshold = best_threshold(answer_scores[:, 0], is_answerable, odds)
     best_f1, f1_threshold = best_threshold(answer_scores[:, 1], is_answerable, odds)
-    values = [
-        Score(value) for value in (mean_exact, mean_f1, best_exact, best_f1, exact_threshold, f1_threshold)
-    ]
+    values = [*map(Score, (mean_exact, mean_f1, best_exact, best_f1, exact_threshold, f1_threshold))]
     values += [_mean(scores[is_answerable, column], "every question is unanswerable") for column in (0, 1)]
     values.append(_mean(scores[~is_answerable, 0], "every question has an answer"))
     return dict(zip(METRICS[2], values, strict=True))

@@ -11,8 +11,6 @@ languages (results/states-and-counts).
 Shapes: W words, L labels.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache

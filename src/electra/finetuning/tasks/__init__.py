@@ -5,8 +5,6 @@ available as `--task mine` (case, hyphens and underscores do not matter), is lis
 tasks, and is tested by the contract tests. A file elsewhere works too (foundation/extensions.py).
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from pathlib import Path

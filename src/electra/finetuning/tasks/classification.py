@@ -1,7 +1,5 @@
 """Your own data: single texts, each with one of two or more labels."""
 
-from __future__ import annotations
-
 from electra.finetuning.text_answers import TextClassification
 
 TASK = TextClassification(

@@ -3,8 +3,6 @@
 If some questions have no answer, the model is trained and scored as on SQuAD 2.0.
 """
 
-from __future__ import annotations
-
 from electra.finetuning.answer_spans import QuestionAnswering
 
 TASK = QuestionAnswering(name="qa", version=1, source="your own data")

@@ -1,7 +1,5 @@
 """Your own data: texts or pairs of texts, each with a number."""
 
-from __future__ import annotations
-
 from electra.finetuning.tasks.pair import TASK as PAIR
 from electra.finetuning.text_answers import TextRegression
 

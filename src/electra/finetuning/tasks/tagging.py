@@ -3,8 +3,6 @@
 BIO and BIOES tags are scored as entities, other tags word by word.
 """
 
-from __future__ import annotations
-
 from electra.finetuning.word_tags import WordTagging
 
 TASK = WordTagging(

@@ -4,8 +4,6 @@ artifacts/finetuning_files.py lists the files. Nothing is written before the dat
 been read and checked. A finished seed is not trained again.
 """
 
-from __future__ import annotations
-
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -272,6 +270,7 @@ def finish(
     best = max(dev_scores, key=lambda n: (dev_scores[n] is not None, dev_scores[n] or 0.0, -n))
     counts = {name: count_labels(task, examples) for name, examples in dataset.splits.items()}
     labels = {name: of_split for name, of_split in counts.items() if of_split}
+    seconds = sum(seed["seconds"] for seed in finished.values()) + record.get("choice_seconds", 0.0)
     results = {
         "task": task.name,
         "task_version": task.version,
@@ -281,9 +280,7 @@ def finish(
         "train_loss": summary([seed["train_loss"] for seed in finished.values()])["mean"],
         **{f"{baselines.result_name(name)}_samples": len(split) for name, split in dataset.splits.items()},
         "steps": finished[best]["steps"],
-        "seconds": round(
-            sum(seed["seconds"] for seed in finished.values()) + record.get("choice_seconds", 0.0), 3
-        ),
+        "seconds": round(seconds, 3),
         "seeds": list(finished),
         "primary_metric": task.metrics[0],
         "kept_seed": best,

@@ -4,8 +4,6 @@ The weights of the last layer are divided by it, so that the saved model gives c
 everywhere: in `electra predict`, transformers and ONNX.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

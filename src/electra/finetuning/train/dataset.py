@@ -1,7 +1,5 @@
 """Finds, reads and checks the splits of a fine-tuning."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections import Counter
@@ -262,10 +260,8 @@ def notes_on_scores(examples: Examples, train: Examples, task: Task, dev_file: D
         found = f"{count:,} of {plural(len(examples), 'example')}"
         if dev_file and (train_texts >= {*texts} or train_texts <= {*texts}):
             fix = f"Pass the dev file as `dev` ({dev_file} if it is this one)"
-            problem = (
-                f"{found} are in the training data, which has {len(train):,}: one file contains the other"
-            )
-            raise DataError(problem, where=dev_file, fix=fix)
+            why = f"{found} are in the training data, which has {len(train):,}: one file contains the other"
+            raise DataError(why, where=dev_file, fix=fix)
         yield f"{found} also in the training data (ignoring case and spacing): scores are too high"
 
 

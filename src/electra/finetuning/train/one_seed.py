@@ -5,8 +5,6 @@ that was killed and resumed is bit-identical to one that was not. The optimizer 
 without which fine-tuning on few examples is unstable (Mosbach et al. 2021).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

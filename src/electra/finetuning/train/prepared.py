@@ -1,7 +1,5 @@
 """Prepares what the seeds of a fine-tuning share, all settings included, and evaluates a model on a split."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace

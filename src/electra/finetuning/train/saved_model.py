@@ -4,8 +4,6 @@ If transformers has no class with the head, it loads only the encoder, and the h
 separate file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path

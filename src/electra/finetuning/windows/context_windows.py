@@ -5,11 +5,9 @@ may start an answer only in the window where it has the most context on its shor
 as in ELECTRA's published code). Offsets map tokens back to exact characters of the context.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +30,7 @@ class Context:
     blank: npt.NDArray[np.bool_]  # whether a token is only white space; no answer starts at such a token
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer, text: str) -> Context:
+    def of(cls, tokenizer: Tokenizer, text: str) -> Self:
         """Tokenises a context."""
         tokens = tokenize(tokenizer, text)
         offsets = np.array(tokens.offsets, np.int64).reshape(-1, 2)

@@ -6,13 +6,11 @@ original code pads the training set to a whole number of batches with dummy exam
 it is written, and lower-cases regardless of the tokenizer's own settings.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,7 +36,7 @@ class PairTemplate:
     types: tuple[int, ...]  # the types of `before`, the first text, `between`, the second text and `after`
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> PairTemplate:
+    def of(cls, tokenizer: Tokenizer) -> Self:
         """Infers the template of a tokenizer from an encoded pair of equal texts."""
         encoding = tokenizer.encode("a", "a")
         positions = [i for i, special in enumerate(encoding.special) if not special]

@@ -1,7 +1,5 @@
 """What the scores of a study are worth: an untrained encoder's, and whether the vocabulary fits the tasks."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

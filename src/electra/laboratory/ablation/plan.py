@@ -5,8 +5,6 @@ compute is the point of a study, so its runs do not follow the clock. The plan i
 which the worker processes read. A study resumes only with the plan it began with; arms may be added.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace

@@ -1,7 +1,5 @@
 """The results of a study, from its run folders: scores by seed, comparisons, and curves over FLOPs."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -40,7 +38,8 @@ def study_results(
     recipes = {arm: planned["recipe"] for arm, planned in fixed["arms"].items()}
     finished = [run for run in runs if run.is_finished()]
     missing = [run for run in runs if run not in finished]
-
+    means = [(_with_mean(floor.scores(), panel["tasks"]), floor.arms) for floor in floors]
+    untrained = {arm: mean for mean, arms in means for arm in arms}
     done = {arm: [run for run in finished if run.job.arm == arm] for arm in recipes}
     arms = _compare_arms(
         {arm: _scores(done[arm], panel["tasks"]) for arm in recipes},
@@ -60,7 +59,7 @@ def study_results(
         "complete": not missing,
         "seeds": sorted({run.job.seed for run in runs}),
         "budgets": [{"share": 1.0, "flops": fixed["flops"], "arms": arms}],
-        "at_start": {arm: _at_start(done[arm]) | _untrained(arm, floors, panel["tasks"]) for arm in recipes},
+        "at_start": {arm: _at_start(done[arm]) | untrained.get(arm, {}) for arm in recipes},
         **({"notes": panel["notes"]} if panel.get("notes") else {}),
         "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
@@ -102,10 +101,6 @@ def _scores(done: Sequence[StudyRun], tasks: Mapping[str, Any]) -> Scores:
 def _with_mean(found: Mapping[str, float], tasks: Iterable[str]) -> dict[str, float]:
     scores = {name: found[name] for name in tasks if name in found}
     return {PANEL: math.fsum(scores.values()) / len(scores), **scores} if scores else {}
-
-
-def _untrained(arm: str, floors: Sequence[Floor], tasks: Iterable[str]) -> dict[str, float]:
-    return _with_mean(next((floor.scores() for floor in floors if arm in floor.arms), {}), tasks)
 
 
 def _costs(done: Sequence[StudyRun], arm: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,8 +5,6 @@ resumes from its last checkpoint. Its score.json is written last. In records the
 `panel`, and "panel" is the mean of their scores: between 0 and 1, or correlations; higher is better.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

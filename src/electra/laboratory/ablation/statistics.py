@@ -4,8 +4,6 @@ Arms with a seed in common read the same rows in the same order, so the test is 
 differences. Several arms mean several tests, for which `holm` corrects (Holm 1979).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any

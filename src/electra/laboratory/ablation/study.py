@@ -5,8 +5,6 @@ options of the recipe's objective that the other one also has, so that arms diff
 settings that decide which rows are read, and in which order, belong to the study and not to an arm.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Probes measure what a model has learned. Each is a file in `probes/`; `contract/` says what a probe is."""
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_type_hints

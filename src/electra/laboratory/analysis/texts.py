@@ -1,7 +1,5 @@
 """Texts of probes: rows of held-out text, sentences by language learners, and reproducible samples."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -80,7 +78,7 @@ def text_input(required: bool = True) -> Input:
     return Input("text", "held-out text (a token store or text files)", patterns, required)
 
 
-def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
+def held_out_rows(tokenizer: "Tokenizer", paths: Sequence[Path], *, length: int, count: int) -> list[Ints]:
     """Returns at most `count` rows of up to `length` ids, a few from each held-out document or text.
 
     Raises ProbeDataError if no text is long enough, or the token store has a different tokenizer.
@@ -98,7 +96,7 @@ def held_out_rows(tokenizer: Tokenizer, paths: Sequence[Path], *, length: int, c
     return rows[:count]
 
 
-def _documents(tokenizer: Tokenizer, paths: Sequence[Path]) -> Iterator[Ints]:
+def _documents(tokenizer: "Tokenizer", paths: Sequence[Path]) -> Iterator[Ints]:
     if paths[0].name != STORE:
         for text in Documents(paths, CorpusConfig(unit="line")):
             yield tokenizer.encode_corpus([text.text])[0].astype(np.int64)

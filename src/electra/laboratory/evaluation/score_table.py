@@ -3,8 +3,6 @@
 Numbers in the record are shares (0.57). The page shows points (57.0), as papers do.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,8 +72,11 @@ def write_record(state: EvaluationState) -> dict[str, Any]:
 def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]:
     results = {model.name: _results(state, model, entry) for model in state.models}
     planned = state.plan["tasks"].get(entry.name, {})
+    settings, limits = planned.get("settings", {}), {"limit_train": "training", "limit_eval": "scored"}
     metrics = entry.metrics or load_task(entry.task).metrics[:1]
-    remarks = [*state.notes.get(entry.name, ()), *_limits(planned.get("settings", {}))]
+    remarks = [*state.notes.get(entry.name, ())]
+    limited = {name: settings[key] for key, name in limits.items() if settings.get(key)}
+    remarks += [f"at most {number:,} {name} examples, by option" for name, number in limited.items()]
     remarks += [entry.note] if entry.note else []
     remarks += [
         f"{model}: some seeds failed, {reason}"
@@ -135,11 +136,6 @@ def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, A
 def has_baseline(suite: Suite, name: str) -> bool:
     """Whether the baselines support the task of this name: not span extraction."""
     return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
-
-
-def _limits(settings: Mapping[str, Any]) -> list[str]:
-    labels = (("limit_train", "training examples"), ("limit_eval", "scored examples"))
-    return [f"at most {settings[key]:,} {label}, by option" for key, label in labels if settings.get(key)]
 
 
 def _average(state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

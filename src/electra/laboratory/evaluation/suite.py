@@ -3,8 +3,6 @@
 A file `suites/NAME.toml` is available as `--suite NAME`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path

@@ -5,8 +5,6 @@ the results. A change to anything that determines a number already measured (wei
 refused, and the message names it.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 from collections.abc import Mapping, Sequence

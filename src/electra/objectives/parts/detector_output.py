@@ -1,7 +1,5 @@
 """The discriminator's part of replaced token detection, for objectives that extend it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from torch import Tensor

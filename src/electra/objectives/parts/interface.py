@@ -6,8 +6,6 @@ sums come with the corrupted batch, because the loop adds them up over processes
 before the first backward pass. So no mean of means is ever taken.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -21,13 +19,13 @@ from torch.nn import functional as F
 from electra.artifacts.model_files import Pooling
 from electra.artifacts.network_names import Head
 from electra.data.corpus.batches import Batch
+from electra.data.corpus.store import TokenStore
 from electra.model import flops
 from electra.model.encoder import Encoder
 from electra.model.networks import Network, Networks
 from electra.model.pair import Generator, Pair
 from electra.model.precision import to_device
 from electra.model.sizes import EncoderConfig
-from electra.objectives.parts.corpus_counts import CorpusCounts
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class CorruptedBatch:
         }
         return replace(self, **tensors)
 
-    def rows(self, selected: Tensor) -> CorruptedBatch:
+    def rows(self, selected: Tensor) -> "CorruptedBatch":
         """Returns a plain CorruptedBatch of the rows where `selected` [B] is True; `counts` are unchanged."""
         T = self.input_ids.shape[1]
         in_selected = selected[self.masked_positions // T]
@@ -129,12 +127,12 @@ class Objective(ABC):
         *,
         vocab_size: int,
         specials: dict[str, int],
-        statistics: CorpusCounts | None = None,
+        statistics: TokenStore | None = None,
     ) -> None:
         """Builds an objective from an instance of its `Config`.
 
-        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the token counts of the training
-        text, for options that need them.
+        `specials` are ids by name (pad, unk, cls, sep, mask), `statistics` the store of the training text,
+        for options that need the counts of its tokens.
         """
         self.config, self.vocab_size, self.specials = config, vocab_size, specials
         self.statistics = statistics

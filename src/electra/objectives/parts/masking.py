@@ -6,8 +6,6 @@ masked. All of this happens on the host, and random numbers are drawn from keys 
 depends on batch layout or device. Shapes: B rows, T positions, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Replaces masked tokens by samples of a generator: the corruption of ELECTRA and its successors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple

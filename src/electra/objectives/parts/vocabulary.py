@@ -6,8 +6,6 @@ Softmax, loss and sampling are float32. A `LossRule` replaces -log p as the loss
 all positions), m slots of a chunk, E embedding, V vocabulary.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Weights are initialised after `build`, from the seed and their names. If a head 
 `HeadModule.not_in_graphs` gives the reason.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

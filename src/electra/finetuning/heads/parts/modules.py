@@ -7,8 +7,6 @@ supports only [CLS], so with another pooling the encoder is saved with the head 
 Published heads are read as they are.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F

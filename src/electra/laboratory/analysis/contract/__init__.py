@@ -6,16 +6,6 @@ from electra.laboratory.analysis.contract.probe import Data, Input, Probe, Probe
 from electra.laboratory.analysis.contract.studied_models import Network, StudiedModel, named_models
 
 __all__ = [
-    "Cell",
-    "Data",
-    "Estimate",
-    "Findings",
-    "Input",
-    "Network",
-    "Probe",
-    "ProbeDataError",
-    "Progress",
-    "StudiedModel",
-    "as_json",
-    "named_models",
-]
+    "Cell", "Data", "Estimate", "Findings", "Input", "Network", "Probe", "ProbeDataError", "Progress",
+    "StudiedModel", "as_json", "named_models",
+]  # fmt: skip

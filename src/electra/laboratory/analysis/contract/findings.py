@@ -6,8 +6,6 @@ the numbers and the declarations alone (`electra.pages.probes`, without torch), 
 in the file.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,14 +73,8 @@ class Findings:
         `kind`, `references` (name -> value, such as chance, or "diagonal"), `x_range` and `y_range`.
         """
         figure: dict[str, Any] = {"name": name, "title": title, "x": x, "series": series, "keep": keep}
-        figure |= {
-            "note": "",
-            "unit": "",
-            "kind": "lines",
-            "references": {},
-            "x_range": None,
-            "y_range": None,
-        }
+        figure |= {"note": "", "unit": "", "kind": "lines"}
+        figure |= {"references": {}, "x_range": None, "y_range": None}
         assert options.keys() <= figure.keys(), f"unknown: {sorted(options)}"
         self.figures.append(figure | options)
 

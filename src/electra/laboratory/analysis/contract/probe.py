@@ -9,8 +9,6 @@ class Probe(contract.Probe):
     def run(self, models, data, progress) -> Findings: ...
 """
 
-from __future__ import annotations
-
 import fnmatch
 import glob
 from abc import ABC, abstractmethod

@@ -1,7 +1,5 @@
 """Runs a probe and writes its findings as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -11,8 +11,6 @@ resulting values around their mean estimates the spread for all sentences: it ha
 (Shao and Wu 1989, "delete-half jackknife"), and the bias of having half the data cancels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import TypeVar
 

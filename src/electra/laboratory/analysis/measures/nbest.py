@@ -9,8 +9,6 @@ and bonus are tuned on one half of the utterances and tested on the other, in bo
 utterances, N hypotheses in the longest list; shorter lists are padded, and padding is never chosen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

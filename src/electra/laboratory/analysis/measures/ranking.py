@@ -4,8 +4,6 @@ They equal scikit-learn's `roc_auc_score`, `average_precision_score` and `precis
 with `sample_weight` (tested). Undefined values (no positives, none called positive) are NaN.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

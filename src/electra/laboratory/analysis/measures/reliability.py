@@ -12,8 +12,6 @@ weight.
                                                           covariance with y
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

@@ -4,8 +4,6 @@ The threshold calls as many tokens replaced as were replaced, so that models are
 docs/analysis.md.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -7,8 +7,6 @@ Elkan 2002), each fitted on one half of the sentences and tested on the other. T
 of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ Each scorer's threshold is the one with the best F0.5 on the dev sentences (CoNL
 2014, in which precision counts twice as much as recall). docs/analysis.md says what is compared.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -55,7 +53,7 @@ class Words:
     wrong: Bools
     kinds: npt.NDArray[np.str_]  # the type of an error if the file has types, else the kind of word
 
-    def select(self, mask: Bools) -> Words:
+    def select(self, mask: Bools) -> "Words":
         """Returns the words that the mask [N] selects, with their sentences renumbered from 0."""
         sentence = np.unique(self.sentence[mask], return_inverse=True)[1]
         return Words(sentence, self.wrong[mask], self.kinds[mask])
@@ -93,10 +91,9 @@ class Probe(contract.Probe):
     def run(self, models: Sequence[StudiedModel], data: Data, progress: Progress) -> Findings:
         config, findings = self.config, Findings()
         files = {key: data[key][0] for key in ("learners", "learners_test") if key in data}
-        read = {
-            key: sample(read_learners(file), config.sentences, config.seed) for key, file in files.items()
-        }
-        dev, test = read.get("learners", []), read.get("learners_test", [])
+        read = {key: read_learners(file) for key, file in files.items()}
+        parts = (read.get(key, []) for key in ("learners", "learners_test"))
+        dev, test = (sample(part, config.sentences, config.seed) for part in parts)
         sentences = [*dev, *test]
         words = words_of(sentences, models[0], config.language)
         tuning = words.sentence < len(dev) if test else bootstrap.halves(words.sentence, config.seed)

@@ -6,8 +6,6 @@ alone. Where a replacement's advantage (docs/analysis.md) is 0 or more, the labe
 inferred from the text.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

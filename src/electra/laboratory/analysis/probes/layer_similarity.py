@@ -7,8 +7,6 @@ used by Nguyen et al. 2021): unrelated features get 0 on average. It is computed
 the words-by-words kernel matrices. Shapes: n words, D and E features.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -129,7 +127,7 @@ def _hsic(x: Floats, y: Floats) -> float:
     return (trace + sums - 2.0 / (n - 2) * float(a @ b)) / (n * (n - 3))
 
 
-def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, Loaded]:
+def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, "Loaded"]:
     """Returns the models' encoders by name; if `untrained`, also one like the first but with random weights.
 
     The untrained encoder shows what the architecture and the tokenizer provide without training. Raises
@@ -151,7 +149,7 @@ def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, Lo
 
 
 def rows_of_words(
-    tokenizer: Tokenizer, sentences: Sequence[Sequence[str]], max_positions: int
+    tokenizer: "Tokenizer", sentences: Sequence[Sequence[str]], max_positions: int
 ) -> list[hidden.Row]:
     """Returns token rows of sentences given as words.
 
@@ -169,7 +167,7 @@ def rows_of_words(
 
 
 def common_words(
-    encoders: Mapping[str, Loaded], sentences: Sequence[Example], progress: Progress
+    encoders: Mapping[str, "Loaded"], sentences: Sequence[Example], progress: Progress
 ) -> tuple[list[Vectors], Ints]:
     """Returns vectors of the words that every encoder has a token for, so that vocabularies may differ.
 

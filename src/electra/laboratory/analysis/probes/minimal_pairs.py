@@ -7,8 +7,6 @@ uninformative scorer gets 0.5. Sums of log-probabilities fall with length, so ac
 baseline that only counts tokens.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ measures/nbest.py says how a hypothesis is chosen. The recogniser's score is its
 (decoder and CTC) without that of its language model, which our score replaces.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Values of words from the values of their tokens."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
     from electra.exchange.load import Loaded
 
 
-def word_ids(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
+def word_ids(tokenizer: "Tokenizer", words: Sequence[str]) -> Ints:
     """Returns the index of each token's word, for words joined by spaces."""
     return word_ids_at(words, tokenize(tokenizer, " ".join(words)).offsets)
 
@@ -31,7 +29,7 @@ def word_ids_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Int
     return np.searchsorted(ends, last_character, side="right").astype(np.int64)
 
 
-def word_suspicion(loaded: Loaded, texts: Sequence[Sequence[str]], reading: Reading) -> list[Floats]:
+def word_suspicion(loaded: "Loaded", texts: Sequence[Sequence[str]], reading: Reading) -> list[Floats]:
     """Returns, for each sentence given as words, the suspicion [words] of each word's most suspicious token.
 
     The suspicion of a token is its reading, negated: odds become log-odds of "replaced", log p becomes
