@@ -1,7 +1,5 @@
 """Scans and texts written again with suggestions: what changes, and that nothing else does."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator

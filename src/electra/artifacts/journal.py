@@ -1,7 +1,5 @@
 """What a command has read of many files, in a file beside its output: rerun, it goes on where it stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -72,6 +72,7 @@ class Detect(
         "electra detect small-en scanned.txt --clean corrected.txt --near --out marked.csv",
         "electra detect runs/mine texts.txt --top 20",
         "electra detect tiny-en scans/ --by line --budget 30% --out worst.csv",
+        "electra detect tiny-en scans/ --near --copies checked/ --correct 90%",
     ),
 ):
     """Mark the words of a text that look wrong or out of place, each with other words that fit."""

@@ -4,8 +4,6 @@ ALTO gets an ALTERNATIVE, hOCR an `ins` and a `del` of class alt, PAGE (from 201
 with how sure the readings are (WC, x_wconf and nlp, conf). Plain text gets [word|suggestion].
 """
 
-from __future__ import annotations
-
 import math
 import re
 from bisect import bisect
@@ -46,16 +44,9 @@ class Correction(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """A correction, and where its word is in the file."""
-
-    start: int
-    end: int
+    edit: Edit  # that puts the suggestion in the word's place
     found: Correction
     is_sure: bool
-
-    @property
-    def edit(self) -> Edit:
-        return self.start, self.end, escape(self.found.suggestion)
 
 
 def corrected(
@@ -89,12 +80,13 @@ def corrected(
         part = token[0], each.start - token.start(), each.end - token.start()
         places = [_place(text, inside(text, s), s.number + number, part, is_scan) for s in spots]
         place = places[0] if places else None
-        is_sure = None not in places and each.p_suggestion >= sure and not any(s.is_fixed for s in spots)
-        is_sure = is_sure and place is not None
+        is_sure = each.p_suggestion >= sure and bool(places) and None not in places
+        is_sure = is_sure and not any(spot.is_fixed for spot in spots)
         counts = [n + new for n, new in zip(counts, (1, is_sure, place is None), strict=True)]
+        new = [(*place, escape(each.suggestion)) for place in places if place]
         if place is not None:
-            elements[spots[0]._replace(number=0)].append(_Change(*place, each, is_sure))
-        edits += [(*place, escape(each.suggestion)) for place in places[1:] if place and is_sure]
+            elements[spots[0]._replace(number=0)].append(_Change(new[0], each, is_sure))
+        edits += new[1:] if is_sure else []
     for spot, changes in elements.items():
         edits += edits_of(text, spot, changes)
     errors = "xmlcharrefreplace" if is_scan else "strict"
@@ -174,19 +166,19 @@ def _all(text: str, spot: Spot) -> Range:
 
 
 def _plain(text: str, spot: Spot, changes: Sequence[_Change]) -> Iterator[Edit]:
-    for start, end, found, is_sure in changes:
+    for (start, end, _), found, is_sure in changes:
         yield start, end, found.suggestion if is_sure else f"[{text[start:end]}|{found.suggestion}]"
 
 
 def _hocr(text: str, spot: Spot, changes: Sequence[_Change]) -> Iterator[Edit]:
-    for start, end, found, is_sure in changes:
-        readings = [(text[start:end], found.p), (escape(found.suggestion), found.p_suggestion)]
-        costs = [(reading, f"nlp {-math.log(max(p, 1e-9)):.2f}") for reading, p in readings]
-        (first, cost), (second, other_cost) = costs[::-1] if is_sure else costs
-        main = f'<ins class="alt" title="{cost}">{first}</ins>'
-        if found.suggestion:
-            other = f'<del class="alt" title="{other_cost}">{second}</del>'
-            yield start, end, f'<span class="alternatives">{main}{other}</span>'
+    for (start, end, new), found, is_sure in changes:
+        readings = [(text[start:end], found.p), (new, found.p_suggestion)][:: -1 if is_sure else 1]
+        both = "".join(
+            f'<{tag} class="alt" title="nlp {-math.log(max(p, 1e-9)):.2f}">{reading}</{tag}>'
+            for tag, (reading, p) in zip(("ins", "del"), readings, strict=True)
+        )
+        if new:
+            yield start, end, f'<span class="alternatives">{both}</span>'
     tag = text.rfind("<", 0, spot.start)
     if _WORD.search(text, tag, spot.start):
         sure, _, p, _ = _readings(changes)
