@@ -134,8 +134,9 @@ def test_without_marks_nothing_changes(name: str, encoding: str, tmp_path: Path)
 def test_what_a_format_has_no_place_for_is_left(tmp_path: Path) -> None:
     page, djvu, alto = (tmp_path / name for name in ("page.xml", "djvu.xml", "a.alto"))
     page.write_text(version("page.xml", 0).replace("2019-07", "2013-07"))  # one TextEquiv for a word
-    content, _ = corrected(page, [(each, [*marked(each)]) for each in read(page)])
+    content, counts = corrected(page, [(each, [*marked(each)]) for each in read(page)])
     assert content.count(b"<TextEquiv") == page.read_text().count("<TextEquiv") and b'conf="0.3"' in content
+    assert counts == (5, 0, 5)
     djvu.write_text("<DjVuXML><LINE><WORD>tbe</WORD></LINE></DjVuXML>")
     found = [(each, [*marked(each)]) for each in read(djvu)]
     assert corrected(djvu, found) == (djvu.read_bytes(), (1, 0, 1))

@@ -198,9 +198,13 @@ class Detect(
         sums = [[0] * 5, *(sums for sums, _ in journal.files.values())]
         marked, words, suspects, replaced, left = map(sum, zip(*sums, strict=True))
         line = _estimate(marked, words, detector.marking(None, LOOSE).wrong(suspects, words))
+        if left:
+            why = "divided at a line end, with markup within, or in PAGE before 2016"
+            warnings.warn(
+                f"{plural(left, 'marked word')} left without a suggestion: {why}", Note, stacklevel=2
+            )
         if folder is not None:
             line += f"\n{plural(len(sums) - 1, 'file')} in {folder}: {plural(replaced, 'word')} replaced"
-            line += when(left, f", {left:,} left as they are (divided at a line end, or with markup within)")
         return rows(), min(len(ranked), self.top or len(ranked)), line
 
     def _write(self, kind: str, rows: Iterator[dict[str, Any]], path: Path) -> None:
@@ -215,6 +219,7 @@ class Detect(
         names, copies, files = dict[str, str](), self._copies(), text_files(self.texts)
         for file in files:
             names[str(file)] = f"{file} {sha256(file) if file.is_file() else token_hex()}"
+        journal.files = {name: read for name, read in journal.files.items() if name in names.values()}
         left = [file for file in files if names[str(file)] not in journal.files]
         if len(left) < len(files):
             said = f"{len(files) - len(left)} of {plural(len(files), 'file')} were read before it stopped"

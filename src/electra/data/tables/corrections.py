@@ -52,10 +52,11 @@ class _Change(NamedTuple):
 def corrected(
     file: Path, found: Iterable[tuple[Passage, Sequence[Correction]]], sure: float = math.inf
 ) -> tuple[bytes, tuple[int, int, int]]:
-    """Returns a file's content with corrections, and how many words these mark, replace and have to leave.
+    """Returns a file's content with corrections, and how many words are marked, replaced, and neither.
 
-    A word is replaced where `p_suggestion` is at least `sure` and no glyphs spell it. A word that is divided
-    at a line end or has markup within is left. Raises DataError if the file cannot be written as it was.
+    A word is replaced where `p_suggestion` is at least `sure` and no glyphs spell it. One that is divided at
+    a line end or has markup within is left, and in PAGE before 2016 there is no place for a second text.
+    Raises DataError if the file cannot be written as it was.
     """
     content, text, is_scan = read_bytes(file), decoded(file), file.suffix.lower() in SCANNED
     codec = guess_encoding(content)
@@ -63,6 +64,7 @@ def corrected(
     if text.encode(codec) != content:
         raise DataError(f"is {codec} that would change", where=file, fix="Save the file as UTF-8")
     inside, edits_of = _FORMATS.get(root_of(text), _FORMATS["html"]) if is_scan else (_all, _plain)
+    one_text = _ONE_TEXT.search(text)
     lines = [] if is_scan else text.split(line_end(text[:HEAD]))
     starts = [*accumulate((len(line) + 1 for line in lines), initial=0)]
     elements, edits, counts = defaultdict[Spot, list[_Change]](list), list[Edit](), [0, 0, 0]
@@ -82,7 +84,8 @@ def corrected(
         place = places[0] if places else None
         is_sure = each.p_suggestion >= sure and bool(places) and None not in places
         is_sure = is_sure and not any(spot.is_fixed for spot in spots)
-        counts = [n + new for n, new in zip(counts, (1, is_sure, place is None), strict=True)]
+        is_left = place is None or (edits_of is _page and bool(one_text) and not is_sure)
+        counts = [n + new for n, new in zip(counts, (1, is_sure, is_left), strict=True)]
         new = [(*place, escape(each.suggestion)) for place in places if place]
         if place is not None:
             elements[spots[0]._replace(number=0)].append(_Change(new[0], each, is_sure))
