@@ -1,6 +1,6 @@
 """How often is a word right that `electra detect --near --copies OUT --correct P` puts in another's place?
 
-    python results/wrong-words/replaced.py tiny-en icdar2017-en.jsonl.gz
+    python results/wrong-words/corrected.py tiny-en icdar2017-en.jsonl.gz
 
 For each half of the texts (the first chose the rule), how many words are replaced from each sureness: by the
 product of P(replaced) and the suggestion's probability, and by the latter alone.
