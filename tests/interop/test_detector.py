@@ -245,6 +245,8 @@ def test_the_most_suspicious_words_have_places(tmp_path: Path, capsys: pytest.Ca
         ["--by", "word", "--budget", "30%"],
         *[["--by", "text", "--budget", share] for share in ("0", "abc", "101%")],
         ["--by", "text", "--out", "x.txt"],
+        ["--copies", "x"],
+        ["--correct", "90%"],
         ["in.txt", "--by", "page"],
         ["in.txt", "--by", "text", "--out", "in.csv"],
         ["two.txt", "--by", "text"],

@@ -4,14 +4,18 @@ import csv
 import json
 import re
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
 import electra
+from electra.artifacts.journal import Journal
 from electra.commands.framework.main import main
+from electra.data.tables.passages import read_passages, text_files
 from electra.foundation.errors import Note
 from electra.inference.detection import Span
 from electra.inference.detector import Curve, Marking
@@ -48,7 +52,8 @@ def test_an_order_counts_rare_words_adds_pages_and_fills_the_budget() -> None:
     assert suspicion(words, curve) == pytest.approx((2 * np.log(20) + np.log(4)) / 5)
     assert suspicion(words, None) == pytest.approx(0.53) and suspicion([], curve) == 0
     given = [("a", 0.0, 10, 1), ("b", 2.0, 30, 1), ("c", 1.7, 20, 2), ("d", 0.1, 40, 2), ("e", 9.0, 0, 3)]
-    ranked = [Ranked({"name": name, "suspicion": None, "send": None}, *each) for name, *each in given]
+    rows = [json.dumps({"name": name, "suspicion": None, "send": None}) for name, *_ in given]
+    ranked = [Ranked(row, *each) for row, (_, *each) in zip(rows, given, strict=True)]
     alone = [(row["name"], row["send"]) for row in in_order(ranked, 0.5, with_pages=False)]
     assert alone == [("e", True), ("b", True), ("c", True), ("d", False), ("a", False)]
     by_page = {row["name"]: row["suspicion"] for row in in_order(ranked, 1, with_pages=True)}
@@ -91,3 +96,92 @@ def test_words_are_ranked_with_their_places(tmp_path: Path) -> None:
         words: Any = electra.detect("tiny-en", files, by="word")
     assert {row["file"] for row in words} == {*map(str, files)} and {row["line"] for row in words} == {3}
     assert [row["p_replaced"] for row in words] == sorted((row["p_replaced"] for row in words), reverse=True)
+
+
+WORDS, METS = f"{WRONG} Old".split(), '<mets:mets xmlns:mets="x"/>'
+SCAN = "".join(f'<String CONTENT="{word}" WC="1"/>' for word in WORDS)
+
+
+@pytest.fixture
+def scans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "in" / "more").mkdir(parents=True)
+    (tmp_path / "in" / "a.xml").write_text(ALTO.format(SCAN, "", SCAN))
+    (tmp_path / "in" / "more" / "b.txt").write_text(f"{CLEAN}\n{WRONG}\n")
+    (tmp_path / "in" / "mets.xml").write_text(METS)
+    monkeypatch.chdir(tmp_path)
+    return Path("in")
+
+
+def contents(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_copies_have_suggestions_and_sure_words(scans: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    strings = list[list[Any]]()
+    for out, options in (("marked", []), ("sure", ["--correct", "50%"])):
+        assert main(["detect", "tiny-en", "in", "--near", "--copies", out, *options]) == 0
+        assert {*contents(Path(out))} == {*contents(scans)} and "3 files in" in capsys.readouterr().out
+        strings.append([*ElementTree.parse(f"{out}/a.xml").iter("{x}String")])
+    for word, marked, sure in zip(WORDS * 2, *strings, strict=True):
+        assert marked.get("CONTENT") == word and (float(marked.get("WC")) < 1) >= bool(len(marked))
+        assert sure.get("CONTENT") == word or (sure.get("CONTENT"), sure[0].text) == (marked[0].text, word)
+    assert {each.get("CONTENT") for each in strings[1]} - {*WORDS}
+    text = Path("marked/more/b.txt").read_text()
+    assert re.sub(r"\[(\w+)\|\w*\]", r"\1", text) == f"{CLEAN}\n{WRONG}\n"
+    assert text.startswith(CLEAN) and "[" in text and Path("sure/mets.xml").read_text() == METS
+
+
+@pytest.mark.parametrize(
+    ("texts", "copies"),
+    [
+        (["in"], "in"),
+        (["in"], "in/new"),
+        (["in/a.xml"], "in"),
+        (["in/more/b.txt", "b.txt"], "new"),
+        (["A"], "new"),
+    ],
+)
+def test_copies_overwrite_nothing(
+    texts: list[str], copies: str, scans: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("b.txt").write_text(CLEAN)
+    before = contents(Path())
+    assert main(["detect", "tiny-en", *texts, "--copies", copies]) == 2
+    assert capsys.readouterr().err.count("\n") == 1 and contents(Path()) == before
+
+
+@pytest.mark.filterwarnings("ignore::electra.foundation.errors.Note")
+@pytest.mark.parametrize("by", ["page", "line", "word"])
+def test_a_stopped_ranking_goes_on(by: Any, scans: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add, passages, read = Journal.add, read_passages, list[str]()
+
+    def stop(journal: Journal, name: str, found: Any) -> None:
+        add(journal, name, found)
+        raise KeyboardInterrupt
+
+    def told(texts: Any, *how: Any) -> Any:
+        read[:] = [path.name for path in text_files(texts)]
+        return passages(texts, *how)
+
+    def run() -> dict[Path, bytes]:
+        electra.detect("tiny-en", scans, by=by, near=True, out="out/worst.csv", copies="out/copies")
+        return contents(Path("out"))
+
+    monkeypatch.setattr("electra.commands.detect.read_passages", told)
+    expected, journal = run(), Path("out/.worst.csv.part")
+    assert len(expected) == 4
+    rmtree("out")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Journal, "add", stop)
+        run()
+    with open(journal, "ab") as file:
+        file.write(b'["half')
+    stopped = journal.read_bytes()
+    assert not Path("out/worst.csv").exists() and run() == expected and read == ["mets.xml", "b.txt"]
+    journal.write_bytes(stopped.replace(b"True", b"False", 1))  # other settings
+    assert run() == expected and len(read) == 3
+    journal.write_bytes(stopped)
+    (scans / "a.xml").write_text(ALTO.format(SCAN, SCAN, SCAN))
+    changed = run()
+    rmtree("out")
+    assert changed != expected and run() == changed

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from heapq import nlargest
-from itertools import tee
+from itertools import groupby, islice, tee
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from typing_extensions import override
@@ -21,16 +24,19 @@ from electra.commands.framework.shared import OnTexts, target_of
 from electra.commands.results.rows import Rows
 from electra.data.tables.passages import CONLL, Passage, read_passages, text_files
 from electra.data.tables.printed import LineEnds, tokens_by
+from electra.data.tables.scanned import SCANNED
 from electra.data.tables.table_files import TABLES, split_name
 from electra.foundation.config import check_at_least
 from electra.foundation.display import json_text
-from electra.foundation.durable import commit_file
-from electra.foundation.errors import ConfigError
+from electra.foundation.durable import commit_file, sha256
+from electra.foundation.errors import ConfigError, Note, NoWords
 from electra.foundation.options import STDIN, OnCommandLine, Source, checked_path
+from electra.foundation.progress import doing
 from electra.foundation.terminal_text import make_visible, one_line, plural, when
 from electra.inference.model import Model, load
 
 if TYPE_CHECKING:
+    from electra.artifacts.journal import Journal
     from electra.inference.detection import Detection, Span
     from electra.inference.detector import Detector, Marking
 
@@ -41,6 +47,18 @@ ADDED = ("file", "line", "score", "marked", "words")  # to the columns of a text
 TEXT_SHOWN = 20  # characters of a text on each side of one of its words
 FEW = 8  # marked words of a text for each of which more than one suggestion is printed
 MOST, SHOWN = 20, 60  # rows and characters of their texts that --by prints
+ROWS = 1000  # that are in memory while a file is written
+SETTINGS = (
+    "by",
+    "budget",
+    "scorer",
+    "suggestions",
+    "near",
+    "text_column",
+    "keep_hyphens",
+    "copies",
+    "correct",
+)
 WRONG = ("wrong", "wrong_low", "wrong_high")
 RATES = (0.01, 0.03, 0.1)  # of wrong words, for which the summary states the precision
 
@@ -54,6 +72,7 @@ class Detect(
         "electra detect small-en scanned.txt --clean corrected.txt --near --out marked.csv",
         "electra detect runs/mine texts.txt --top 20",
         "electra detect tiny-en scans/ --by line --budget 30% --out worst.csv",
+        "electra detect tiny-en scans/ --near --copies checked/ --correct 90%",
     ),
 ):
     """Mark the words of a text that look wrong or out of place, each with other words that fit."""
@@ -94,6 +113,12 @@ class Detect(
     """Print or write only this many words, the most suspicious of all texts first, marked or not, with their
     places. (In Python, for `out`.)
     """
+    copies: Source | None = None
+    """Folder for a copy of each scan (ALTO, hOCR, PAGE XML) or .txt file, the same but for marked words:
+    these have a suggestion beside them and the model's confidence; in a .txt file, [word|suggestion].
+    """
+    correct: Annotated[float | str | None, OnCommandLine(str | None)] = None
+    """In copies, replace a word from this probability that it is wrong and the suggestion right (95%)."""
     out: Source | None = None
     """The file to write: .csv or .jsonl with the columns of the input, a score of each text (the mean of
     -log(1 - P(replaced)) of its words) and the marked words; or .txt with **marked** words. A column of the
@@ -107,11 +132,12 @@ class Detect(
     @override
     def run(self) -> list[Detection]:
         out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
-        found = [*self._found(detector, marking)] if self.by is None else []
-        rows = self._ranked(detector, marking)[0] if self.by else self._rows(found) if out else []
+        if self.by or self.copies:
+            return cast("list[Detection]", Rows(self._ranked(detector, marking)[0]))
+        found = [*self._found(detector, marking)]
         if out is not None:
-            commit_file(out, self._content(out.suffix.lower(), rows))
-        return cast("list[Detection]", Rows(rows)) if self.by else [each for _, each in found]
+            commit_file(out, self._content(out.suffix.lower(), self._rows(found)))
+        return [each for _, each in found]
 
     def _detector(self) -> tuple[Detector, Marking]:
         check_at_least(self, {"suggestions": 0, "top": 1})
@@ -130,46 +156,148 @@ class Detect(
             clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
         return detector, detector.marking(self.threshold, _share(self.false_alarms, "false_alarms"), clean)
 
-    def _found(self, detector: Detector, marking: Marking) -> Iterator[Found]:
-        texts: Iterable[str]
-        if self.out or self.top or self.by:  # progress tells their number
-            passages: Iterable[Passage] = [*read_passages(self.texts, self.text_column, self._ends(detector))]
+    def _found(
+        self, detector: Detector, marking: Marking, texts: Any = None, is_long: bool = False
+    ) -> Iterator[Found]:
+        source = read_passages(texts or self.texts, self.text_column, self._ends(detector))
+        if (self.out or self.top or self.by) and not is_long:  # progress tells their number
+            passages: Iterable[Passage] = [*source]
             texts = [each.text for each in passages]
         else:
-            source, passages = tee(read_passages(self.texts, self.text_column, self._ends(detector)))
+            source, passages = tee(source)
             texts = (each.text for each in source)
-        suggestions = self.suggestions if self.by in (None, "word") else 0
+        suggestions = self.suggestions if self.by in (None, "word") or self.copies else 0
         how = suggestions, self.near, self.allow_unknown
         return zip(passages, detector(texts, marking.threshold, *how), strict=True)
 
-    def _ranked(self, detector: Detector, marking: Marking) -> tuple[list[dict[str, Any]], str]:
-        """Returns the rows of `by`, the most in need first, and a line on all of their words."""
-        from electra.inference.worst import LOOSE, Ranked, in_order, parts, suspicion
+    def _ranked(self, detector: Detector, marking: Marking) -> tuple[Iterator[dict[str, Any]], int, str]:
+        """Writes the output and copies; returns rows, the most in need first, how many, and a summary."""
+        from electra.artifacts.journal import Journal
+        from electra.inference.worst import LOOSE, Ranked, in_order
 
-        found, by, ranked = self._found(detector, marking), str(self.by), list[Ranked]()
-        loose, marked, words, suspects = detector.marking(None, LOOSE), 0, 0, 0
-        if by == "word":
+        out, folder = target_of(self.out, FORMATS, self.texts), target_of(self.copies, (), self.texts)
+        beside = out or folder
+        networks = [each for each in (detector.discriminator, detector.language_model) if each is not None]
+        model = [
+            sha256(file) for each in networks for file in sorted(each.folder.glob("*.*")) if file.is_file()
+        ]
+        options = [str(getattr(self, name)) for name in SETTINGS]
+        journal = Journal(
+            beside and beside.with_name(f".{beside.name}.part"), [*model, marking.threshold, *options]
+        )
+        self._read_files(detector, marking, journal)
+        ranked = [Ranked(*row) for _, rows in journal.files.values() for row in rows]
+        budget = _share(self.budget or 1, "budget", most=1)
+
+        def rows() -> Iterator[dict[str, Any]]:
+            return islice(in_order(ranked, budget, with_pages=self.by == "line"), self.top)
+
+        if out is not None:
+            commit_file(out, partial(self._write, out.suffix.lower(), rows()))
+        journal.close()
+        sums = [[0] * 5, *(sums for sums, _ in journal.files.values())]
+        marked, words, suspects, replaced, left = map(sum, zip(*sums, strict=True))
+        line = _estimate(marked, words, detector.marking(None, LOOSE).wrong(suspects, words))
+        if left:
+            why = "divided at a line end, with markup within, or in PAGE before 2016"
+            warnings.warn(
+                f"{plural(left, 'marked word')} left without a suggestion: {why}", Note, stacklevel=2
+            )
+        if folder is not None:
+            line += f"\n{plural(len(sums) - 1, 'file')} in {folder}: {plural(replaced, 'word')} replaced"
+        return rows(), min(len(ranked), self.top or len(ranked)), line
+
+    def _write(self, kind: str, rows: Iterator[dict[str, Any]], path: Path) -> None:
+        size = ROWS if self.by != "word" else None  # words of scans have a column more
+        with open(path, "wb") as file:
+            for i, few in enumerate(iter(lambda: [*islice(rows, size)], [])):
+                content = self._content(kind, few)
+                file.write(content if kind == ".jsonl" or i == 0 else content.partition(b"\n")[2])
+
+    def _read_files(self, detector: Detector, marking: Marking, journal: Journal) -> None:
+        """Reads the files that the journal lacks; a pipe has a new name each time."""
+        names, copies, files = dict[str, str](), self._copies(), text_files(self.texts)
+        for file in files:
+            names[str(file)] = f"{file} {sha256(file) if file.is_file() else token_hex()}"
+        journal.files = {name: read for name, read in journal.files.items() if name in names.values()}
+        left = [file for file in files if names[str(file)] not in journal.files]
+        if len(left) < len(files):
+            said = f"{len(files) - len(left)} of {plural(len(files), 'file')} were read before it stopped"
+            warnings.warn(said, Note, stacklevel=2)
+        if files and not left:
+            return
+        found = self._found(detector, marking, left if len(left) < len(files) else None, len(left) > 1)
+        try:
+            for i, (name, members) in enumerate(groupby(found, key=lambda each: each[0].file), 1):
+                read = self._of_file(detector, marking, [*members], copies.get(name))
+                journal.add(names.get(name, name), read)
+                doing("detecting", i / len(left) if len(left) > 1 else None)
+        except NoWords:
+            if not journal.files:
+                raise
+        for file in left:
+            if (name := names[str(file)]) not in journal.files:  # it has no words
+                if copies:
+                    commit_file(copies[str(file)], file.read_bytes())
+                journal.add(name, ([0] * 5, []))
+
+    def _of_file(
+        self, detector: Detector, marking: Marking, found: list[Found], copy: Path | None
+    ) -> tuple[list[int], list[Any]]:
+        """Returns sums (words that are marked, all, suspects, replaced, left) and `Ranked`; writes a copy."""
+        from electra.data.tables.corrections import corrected
+        from electra.inference.worst import LOOSE, Ranked, corrections, parts, suspicion
+
+        sums, ranked = [0] * 5, list[Ranked]()
+        if copy is not None:
+            sure = _share(self.correct, "correct", most=1) if self.correct is not None else 2.0
+            each_text = [(passage, corrections(each)) for passage, each in found]
+            content, counts = corrected(Path(found[0][0].file), each_text, sure)
+            commit_file(copy, content)
+            sums[3:] = counts[1:]
+        if self.by == "word":
             each_word = ((passage, each, word) for passage, each in found for word in each.marked)
-            ranked = [Ranked(_word_row(*each), each[2].p_replaced) for each in each_word]
-            return [*in_order(ranked, 1, False)][: self.top], ""
-        curve = detector.calibration.curves.get(detector.scorer)
-        for part in parts(found, by):
+            ranked = [Ranked(json.dumps(_word_row(*each)), each[2].p_replaced) for each in each_word]
+        curve, loose = detector.calibration.curves.get(detector.scorer), detector.marking(None, LOOSE)
+        for part in parts(found, "page" if self.by in (None, "word") else self.by):
             thresholds, size = (marking.threshold, loose.threshold), len(part.words)
             above, wrong = (sum(word.p_replaced >= each for word in part.words) for each in thresholds)
+            sums[:3] = sums[0] + above, sums[1] + size, sums[2] + wrong
+            if self.by == "word":
+                continue
             row = part.place | {"words": size, "marked": above}
             row |= dict(zip(WRONG, loose.wrong(wrong, size) or [None] * 3, strict=True)) | {"suspicion": None}
             row |= ({"send": None} if self.budget else {}) | {"text": part.text}
-            ranked.append(Ranked(row, suspicion(part.words, curve), size, part.page))
-            marked, words, suspects = marked + above, words + size, suspects + wrong
-        rows = in_order(ranked, _share(self.budget or 1, "budget", most=1), with_pages=by == "line")
-        return [*rows][: self.top], _estimate(marked, words, loose.wrong(suspects, words))
+            ranked.append(Ranked(json.dumps(row), suspicion(part.words, curve), size, part.page))
+        return sums, ranked
+
+    def _copies(self) -> dict[str, Path]:
+        """Returns the copy of each file. Raises ConfigError for one that cannot have suggestions."""
+        if (folder := target_of(self.copies, (), self.texts)) is None:
+            return {}
+        files, texts = text_files(self.texts), self.texts
+        other = next((file for file in files if file.suffix.lower() not in (*SCANNED, ".txt")), None)
+        if other or not files:
+            what = f"{other} has no place for suggestions" if other else "needs files of scans or .txt files"
+            raise ConfigError(what, key="copies", fix="Pass hOCR, ALTO, PAGE XML or .txt files")
+        root = texts if isinstance(texts, str | os.PathLike) and os.path.isdir(texts) else None
+        copies = {str(file): folder / (file.relative_to(root) if root else file.name) for file in files}
+        written = {os.path.realpath(copy) for copy in copies.values()}
+        if len(written) < len(files) or written & {os.path.realpath(file) for file in files}:
+            raise ConfigError("would overwrite a file", key="copies", fix="Choose a new folder")
+        return copies
 
     def _check_by(self) -> None:
         if self.budget is not None:
             _share(self.budget, "budget", most=1)
-            if self.by in (None, "word"):
+            if self.by == "word" or not (self.by or self.copies):
                 raise ConfigError("needs --by page, line or text", key="budget")
-        if self.by is not None:
+        if self.correct is not None:
+            _share(self.correct, "correct", most=1)
+            if self.copies is None:
+                raise ConfigError("needs --copies", key="correct")
+        self._copies()
+        if self.by or self.copies:
             target_of(self.out, FORMATS[:2], self.texts)
         if self.by in ("page", "line"):
             files = text_files(self.texts)
@@ -213,7 +341,7 @@ class Detect(
             if not all(path.exists() for path in several):
                 raise ConfigError("several must be files", key="texts", fix=self.ADVICE[""])
             return replace(self, texts=several or self.texts[0]).main()
-        if self.by is not None:
+        if self.by or self.copies:
             return self._main_ranked()
         out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
         found = self._found(detector, marking)
@@ -258,18 +386,17 @@ class Detect(
         return 0
 
     def _main_ranked(self) -> int:
-        out, (detector, marking) = target_of(self.out, FORMATS, self.texts), self._detector()
-        rows, line = self._ranked(detector, marking)
+        detector, marking = self._detector()
+        rows, count, line = self._ranked(detector, marking)
         sys.stderr.writelines(f"note: {one_line(note)}\n" for note in detector.main.notes)
-        if out is not None:
-            commit_file(out, self._content(out.suffix.lower(), rows))
-            shown = plural(len(rows), str(self.by))
-            sys.stdout.write(when(not self.json, f"{shown} in {make_visible(str(out))}\n{line}\n"))
-        elif self.json:
-            sys.stdout.write(json_text(self._content(".jsonl", rows).decode()))
+        if self.json and self.out is None:
+            sys.stdout.write(json_text(self._content(".jsonl", [*rows]).decode()))
+        elif self.out is not None:
+            shown = f"{plural(count, self.by or 'page')} in {make_visible(str(self.out))}"
+            sys.stdout.write(when(not self.json, f"{shown}\n{line}\n"))
         else:
-            few = Rows(_cells(row | {"text": row["text"][:SHOWN]}) for row in rows[: self.top or MOST])
-            more = when(len(rows) > len(few), f"... {len(rows):,} rows; --out writes them all\n")
+            few = Rows(_cells(row | {"text": row["text"][:SHOWN]}) for row in islice(rows, self.top or MOST))
+            more = when(count > len(few), f"... {count:,} rows; --out writes them all\n")
             sys.stdout.write(make_visible(f"{few.table()}\n{more}{line}\n"))
         return 0
 

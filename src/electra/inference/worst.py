@@ -6,15 +6,17 @@ counts by its page as well: better orders than the share of marked words (result
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from electra.data.tables.corrections import Correction
 from electra.data.tables.passages import Passage
 from electra.data.tables.scanned import Line, box_around
-from electra.inference.detection import Detection, Span
+from electra.inference.detection import Candidate, Detection, Span
 from electra.inference.detector import Curve
 
 LOOSE = 0.1  # the share of clean words that look wrong, of which wrong words are estimated: .01 misses more
@@ -30,9 +32,9 @@ class Part(NamedTuple):
 
 
 class Ranked(NamedTuple):
-    """A row of a ranking: what it is ranked by, how many words it has, and its page."""
+    """A row of a ranking, as JSON to save memory: what it is ranked by, its number of words, its page."""
 
-    row: dict[str, Any]
+    row: str
     key: float
     size: int = 1
     page: Any = None
@@ -75,8 +77,21 @@ def in_order(found: Sequence[Ranked], budget: float, with_pages: bool) -> Iterat
     order = np.argsort(-keys, kind="stable")
     sent = np.cumsum(sizes[order]) <= budget * sizes.sum() + 1e-9
     for i, is_sent in zip(order.tolist(), sent.tolist(), strict=True):
-        row, values = found[i].row, {"suspicion": float(f"{keys[i]:.4g}"), "send": is_sent}
+        row, values = json.loads(found[i].row), {"suspicion": float(f"{keys[i]:.4g}"), "send": is_sent}
         yield row | {name: value for name, value in values.items() if name in row}
+
+
+def corrections(detection: Detection) -> list[Correction]:
+    """Returns the marked words with their best suggestions, in capitals for a word in capitals."""
+    found = []
+    suggestions = detection.suggestions or ((),) * len(detection.marked)
+    for word, words in zip(detection.marked, suggestions, strict=True):
+        if any(map(str.isalnum, word.text)):
+            best = words[0] if words else Candidate("", 0.0)
+            name = best.token.upper() if word.text.isupper() and len(word.text) > 1 else best.token
+            p = word.p_replaced
+            found.append(Correction(word.start, word.end, 1 - p, name, p * best.p))
+    return found
 
 
 def suspicion(words: Sequence[Span], curve: Curve | None) -> float:

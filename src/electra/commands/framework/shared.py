@@ -73,11 +73,14 @@ class Workers:
 
 
 def target_of(out: Source | None, formats: Sequence[str], texts: Texts) -> Path | None:
-    """Returns the file to write. Raises ConfigError if it has another format, or is one of the texts."""
+    """Returns the file to write, or the folder if it has no `formats`.
+
+    Raises ConfigError if it has another format, or is one of the texts or in their folder.
+    """
     if out is None:
         return None
     path = checked_path(out, "out")
-    if path.suffix.lower() not in formats:
+    if formats and path.suffix.lower() not in formats:
         problem, fix = f"unrecognised file extension {path.suffix!r}", f"Use one of {', '.join(formats)}"
         raise ConfigError(problem, where=path, fix=fix)
     several = texts if isinstance(texts, list | tuple) else [texts]

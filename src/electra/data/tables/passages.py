@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, cast
 from electra.data.corpus.folders import walk_folders
 from electra.data.tables.lines import COMPRESSIONS, garbled, is_blank, note_garbled
 from electra.data.tables.printed import LineEnds
-from electra.data.tables.scanned import SCANNED, Line, OtherXml, Word, box_around, read_paragraphs
+from electra.data.tables.scanned import SCANNED, Line, OtherXml, Spot, Word, box_around, read_paragraphs
 from electra.data.tables.table import cell_text, lacks_text, open_table, read_lines
 from electra.data.tables.table_files import TABLES, Data, Given, extension_of, split_name
 from electra.data.tables.word_columns import read_blocks
@@ -94,6 +94,7 @@ class Passage(NamedTuple):
     line: int = 0  # the line or row of a file, the page of a scan; 0: unknown
     words: tuple[tuple[int, str], ...] = ()  # of a scan or CoNLL: where words begin, their names in the file
     lines: tuple[tuple[int, Line], ...] = ()  # of a scan: where lines begin
+    spots: tuple[tuple[Spot, ...], ...] = ()  # of a scan: where each of `words` is in the file
 
 
 def read_passages(texts: Texts, column: str = "text", ends: LineEnds | None = None) -> Iterator[Passage]:
@@ -211,8 +212,9 @@ def _passages_of_words(source: Data, extension: str, ends: LineEnds) -> Iterator
             within = [*members]
             box = at.box or box_around(word.box for _, word in within)
             lines.append((within[0][0], Line(at.name, box)))
+        spots = tuple(word.spots for word in words)
         is_scan = extension in SCANNED
-        yield Passage(text, {"text": text}, str(source), number, named, tuple(lines) if is_scan else ())
+        yield Passage(text, {"text": text}, str(source), number, named, tuple(lines) * is_scan, spots)
 
 
 def _lines(source: Data) -> Iterator[str]:
