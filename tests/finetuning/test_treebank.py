@@ -94,7 +94,11 @@ def official(gold: Path, predicted: Path) -> dict[str, float]:
 
 
 def test_scores_are_the_shared_tasks_and_other_cells_stay(bank: Bank, tmp_path: Path) -> None:
-    folder = bank(lambda cells: [*cells[:2], "_" if cells[1] == "film" else cells[2], *cells[3:]])
+    def change(cells: list[str]) -> list[str]:  # some words without a lemma, and a feature left to chance
+        feats = cells[5].replace("Word", "Roman" if cells[0][-1] in "13579" else "Word")
+        return [*cells[:2], "_" if cells[1] == "film" else cells[2], *cells[3:5], feats, *cells[6:]]
+
+    folder = bank(change)
     results, dev, out = tuned(folder, baselines=True), folder / "dev.conllu", tmp_path / "tagged.conllu"
     Predict(str(tmp_path / "out"), str(dev), out=str(out), allow_unknown=True).main()
     expected = official(dev, out)

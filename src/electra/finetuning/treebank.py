@@ -259,11 +259,6 @@ class Treebank(WordTagging):
 
     @property
     @override
-    def marked(self) -> str | None:
-        return None
-
-    @property
-    @override
     def penalty_task(self) -> Treebank:
         start, end = self.groups[0]
         return replace(self, labels=self.labels[start:end])
@@ -364,9 +359,8 @@ class Treebank(WordTagging):
         usual = next((name for name, _ in letters.most_common(1)), "")
         if not self.scripts or not usual or usual in self.scripts:
             return windows
-        note = (
-            f"most letters are {usual}, those of the treebank {' and '.join(self.scripts)}: tags are guesses"
-        )
+        known = " and ".join(self.scripts)
+        note = f"most letters are {usual}, those of the treebank {known}: tags are guesses"
         return replace(windows, notes=(*windows.notes, note))
 
     @override
@@ -390,10 +384,8 @@ class Treebank(WordTagging):
     def table(self, predictions: Sequence[Any], examples: Sequence[Example]) -> list[tuple[Cell, ...]]:
         """Returns a row per word: its UPOS as label, with its probability, and all columns."""
         has_spans = any(example.spans for example in examples)
-        places = ("start", "end") if has_spans else ()
-        rows: list[tuple[Cell, ...]] = [
-            ("id", "word", *places, "label", "p", "upos", "xpos", "feats", "lemma")
-        ]
+        names = ("label", "p", "upos", "xpos", "feats", "lemma")
+        rows: list[tuple[Cell, ...]] = [("id", "word", *(("start", "end") if has_spans else ()), *names)]
         for example, prediction in zip(examples, predictions, strict=True):
             spans = example.spans if has_spans else [()] * len(example.texts)
             found = self.annotation(prediction, example)
@@ -417,8 +409,8 @@ def _gold(example: Example) -> tuple[Word, ...] | None:
     """Returns the annotation of a sentence, EMPTY in columns that are not there; None without UPOS."""
     if "UPOS" not in example.row:
         return None
-    upos, xpos, feats, lemmas = (example.row.get(name, [EMPTY] * len(example.texts)) for name in COLUMNS)
-    return tuple((Tags(*tags), lemma) for *tags, lemma in zip(upos, xpos, feats, lemmas, strict=True))
+    columns = (example.row.get(name, [EMPTY] * len(example.texts)) for name in COLUMNS)
+    return tuple((Tags(*tags), lemma) for *tags, lemma in zip(*columns, strict=True))
 
 
 def _ends(examples: Sequence[Example]) -> tuple[str, ...]:
@@ -433,7 +425,7 @@ def _notes_on_columns(examples: Sequence[Example]) -> Iterator[str]:
     """Yields notes on columns that are empty, or seem to have two sets of tags."""
     rows = [(*tags, lemma) for example in examples for tags, lemma in example.gold or ()]
     forms = chain(*(example.texts for example in examples))
-    for name, values in zip(("UPOS", "XPOS", "FEATS", "LEMMA"), zip(*rows, strict=True), strict=True):
+    for name, values in zip(COLUMNS, zip(*rows, strict=True), strict=True):
         pairs = zip(values, forms, strict=True) if name == "LEMMA" else ((value, "") for value in values)
         if (empty := sum(value == EMPTY != form for value, form in pairs)) == len(rows):
             yield f"{name} is empty (_) in every word: left out"
