@@ -13,8 +13,6 @@ that you can fix raises an `electra.ElectraError`. After an interrupt, the work 
 saves its state and raises `electra.Interrupted`; repeat the call to resume.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any

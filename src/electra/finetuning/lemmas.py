@@ -5,8 +5,6 @@ behind it. A new word takes the most frequent rule of the known words with its t
 common ending. On parts of train that was better than rules predicted by the head, which needs no output then.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from difflib import SequenceMatcher

@@ -5,8 +5,6 @@ The model may come from `electra finetune`, or be a published folder of one of t
 tagger or a cross-encoder. Answers in the file are ignored.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

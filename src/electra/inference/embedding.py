@@ -5,8 +5,6 @@ token counts once, in the window where it is farthest from the edge. [CLS] count
 and [SEP] in the last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from itertools import groupby
 

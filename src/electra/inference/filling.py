@@ -1,7 +1,5 @@
 """A generator's most probable tokens for each [MASK] of a text, and its suggestions for wrong words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice

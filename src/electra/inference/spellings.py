@@ -1,7 +1,5 @@
 """Words that look alike: the near spellings of a word among the tokens of a model."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

@@ -4,8 +4,6 @@ A word counts by how rare it is among clean words to look as wrong, so the worst
 counts by its page as well: better orders than the share of marked words (results/wrong-words).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby

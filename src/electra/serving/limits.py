@@ -1,7 +1,5 @@
 """Size limits of requests, so that no request can exhaust the machine."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

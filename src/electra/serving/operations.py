@@ -1,7 +1,5 @@
 """The operations of the API, with the docstrings that describe them there: schemas and computation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

@@ -5,8 +5,6 @@ others is refused. A text is a paragraph, or what its file puts outside of any. 
 words, a line is split at white space.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping

@@ -7,8 +7,6 @@ and their endings are surer evidence than the states of a small encoder, and bot
 Shapes: B examples, T tokens, N rows (texts, pairs or words), K features, O outputs, D hidden size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -13,8 +13,6 @@ or the only one that has neither numbers nor words. Files to be tagged may also 
 table, or on each line of a .txt file; in such a file, wrong words can be made up to train on.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """CoNLL-U as it is written: columns filled in a file, or a new file of running text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
