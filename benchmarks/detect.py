@@ -35,7 +35,8 @@ def fresh_model(folder: Path) -> Path:
     from electra.data.text_settings import TokenizerConfig
     from electra.exchange.card import Card
     from electra.exchange.huggingface import export_network
-    from electra.model.pair import build_pair
+    from electra.model.networks import Networks
+    from electra.model.pair import build_networks
     from electra.model.sizes import discriminator_config, resolve_size
 
     tokenizer = Tokenizer.train(read_sentences(10_000), TokenizerConfig(vocab_size=8192))
@@ -47,7 +48,7 @@ def fresh_model(folder: Path) -> Path:
         attention_dropout=0.1,
         pad_id=0,
     )
-    network = build_pair(shape, seed=1).main
+    network = build_networks(Networks.pair(shape), seed=1).main
     assert network is not None
     export_network(folder, network, tokenizer, Card("benchmark", "discriminator"))
     return folder

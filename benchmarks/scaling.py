@@ -12,7 +12,8 @@ t_r). Assumed are 40 % of a dense bf16 peak of 990 TFLOP/s, 300 GB/s between the
 from __future__ import annotations
 
 from electra.model.flops import sequence_flops
-from electra.model.pair import build_pair
+from electra.model.networks import Networks
+from electra.model.pair import build_networks
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 
 RATE = 0.4 * 990e12
@@ -39,7 +40,7 @@ def main() -> None:
             size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
         )
         narrow = generator_config(full, size.generator_width, 1.0)
-        parameters = sum(p.numel() for p in build_pair(full, narrow).parameters())
+        parameters = sum(p.numel() for p in build_networks(Networks.pair(full, narrow)).parameters())
         per_token = (
             sequence_flops(narrow, full, length, masked_fraction=0.15, dense_lookup=False) / length * 1.5
         )  # backward is twice

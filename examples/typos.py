@@ -26,7 +26,7 @@ from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
+from electra.laboratory.analysis.scoring.scorers import word_ids, word_suspicion
 from electra.laboratory.analysis.texts import held_out_rows, text_input
 
 MISSPELLINGS: dict[str, Callable[[str, int], str]] = {  # functions of a word and the index of a letter

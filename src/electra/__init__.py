@@ -20,11 +20,11 @@ from typing import Any
 _COMMANDS = os.path.join(os.path.dirname(__file__), "commands")
 _HOMES = {  # the modules of names that are not commands; a command's module has its name, in commands/
     **dict.fromkeys(
-        ("Analysis", "Evaluation", "Run", "Store", "Study", "open"), "commands.results.result_folders"
+        ("Analysis", "Evaluation", "FineTuned", "Run", "Store", "Study", "open"),
+        "commands.results.result_folders",
     ),
     **dict.fromkeys(("ElectraError", "Interrupted"), "foundation.errors"),
     **dict.fromkeys(("Model", "load"), "inference.model"),
-    "FineTuned": "commands.results.finetuned",
     "trust": "foundation.extensions",
 }
 _HOMES |= {  # the rest of the package works without commands/

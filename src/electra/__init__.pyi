@@ -12,9 +12,9 @@ from electra.commands.predict import predict as predict
 from electra.commands.prepare import prepare as prepare
 from electra.commands.pretrain import pretrain as pretrain
 from electra.commands.report import report as report
-from electra.commands.results.finetuned import FineTuned as FineTuned
 from electra.commands.results.result_folders import Analysis as Analysis
 from electra.commands.results.result_folders import Evaluation as Evaluation
+from electra.commands.results.result_folders import FineTuned as FineTuned
 from electra.commands.results.result_folders import Run as Run
 from electra.commands.results.result_folders import Store as Store
 from electra.commands.results.result_folders import Study as Study

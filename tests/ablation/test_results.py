@@ -11,10 +11,9 @@ import pytest
 from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
-from electra.laboratory.ablation.floors import language_notes
 from electra.laboratory.ablation.plan import Job, all_jobs
 from electra.laboratory.ablation.results import primary_metric, study_results, summary_lines
-from electra.laboratory.ablation.runs import panel_record, runs_of
+from electra.laboratory.ablation.runs import language_notes, panel_record, runs_of
 from electra.laboratory.ablation.statistics import compare
 from electra.pages.study_page import StudyPage, write_page
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from electra.artifacts.folder import Folder
+from electra.artifacts.run_files import RunFolder
 from electra.artifacts.session import raise_if_changed, require_no_other_contents
 from electra.foundation.errors import FullDisk, Interrupted, RunFolderError
 from electra.foundation.signals import StopRequest
@@ -37,13 +38,13 @@ RECORD = {"settings": {"rate": 0.1, "names": ("a", "b")}, "environment": {"threa
 def test_new_empty_and_own_folders_are_accepted_and_others_refused(
     tmp_path: Path, names: tuple[str, ...], shown: str
 ) -> None:
-    require_no_other_contents(tmp_path / "new", "run.toml", "a run")
+    require_no_other_contents(RunFolder(tmp_path / "new"))
     for name in names:
         (tmp_path / name).touch()
     with pytest.raises(RunFolderError, match=shown) if shown else nullcontext():
-        require_no_other_contents(tmp_path, "run.toml", "a run", allowed=("log.txt",))
+        require_no_other_contents(RunFolder(tmp_path))
     with pytest.raises(RunFolderError):
-        require_no_other_contents(tmp_path / names[0], "run.toml", "a run")  # a file
+        require_no_other_contents(RunFolder(tmp_path / names[0]))  # a file
 
 
 def test_every_difference_is_named_up_to_the_limit(tmp_path: Path) -> None:

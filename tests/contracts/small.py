@@ -12,7 +12,8 @@ from electra.artifacts.network_names import Head
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.huggingface import export
 from electra.exchange.load import Loaded
-from electra.model.pair import build_pair
+from electra.model.networks import Networks
+from electra.model.pair import build_networks
 from electra.testing import toy
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def network(
     toy_tokenizer = tokenizer(folder, *([extra] if extra else []))
     rows = toy_tokenizer.vocab_size + more_rows
     config = toy.config(architecture, vocab_size=rows, max_positions=24, num_layers=layers)
-    random_network = build_pair(config, main_kind=kind, seed=seed).main
+    random_network = build_networks(Networks.pair(config, head=kind), seed=seed).main
     rng = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in random_network.parameters():

@@ -7,7 +7,8 @@ from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.finetuning.settings import Settings
-from electra.model.pair import build_pair
+from electra.model.networks import Networks
+from electra.model.pair import build_networks
 from electra.model.sizes import EncoderConfig
 
 GOOD, BAD = ("fine", "bright", "kind"), ("grim", "dull", "cruel")
@@ -38,7 +39,7 @@ def save_encoder(folder: Path, architecture: str = "electra", hidden: int = 32) 
         norm_eps=1e-5 if architecture == "modern" else 1e-12,
         pad_id=toy_tokenizer.specials.pad,
     )
-    network = build_pair(config, seed=3, initialisation="fan_in").main
+    network = build_networks(Networks.pair(config), seed=3, initialisation="fan_in").main
     assert network is not None
     export_network(folder, network, toy_tokenizer, Card(name="toy", kind="discriminator"))
     return folder

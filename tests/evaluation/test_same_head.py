@@ -53,8 +53,7 @@ def test_the_head_does_not_depend_on_the_model(  # noqa: PLR0917
         runs.panel_scores(str(arm), panel, arm, seed=3, **how)
         out = tmp_path / f"evaluated{number}"
         [ready] = tasks.find_tasks(load_suite(str(suite)), {}, [data])
-        options, entry = tasks.EvaluationOptions(device="cpu"), ModelEntry("toy", str(encoder))
-        tasks.score_task(ready, entry, out, options, **how)
+        tasks.score_task(ready, ModelEntry("toy", str(encoder)), out, 1, "cpu", **how)
         records = [json.loads((f / "finetune.json").read_text()) for f in (arm / "panel" / "sst2", out)]
         used |= {record["settings"]["head"] for record in records}
     assert used == {head} and not tried

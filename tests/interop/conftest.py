@@ -13,7 +13,8 @@ from torch import nn
 from electra.data.corpus.tokenizer import Tokenizer
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
-from electra.model.pair import Pair, build_pair
+from electra.model.networks import Networks
+from electra.model.pair import Pair, build_networks
 from electra.model.sizes import EncoderConfig, discriminator_config, generator_config, resolve_size
 
 WORDS = ["the", "chef", "cooked", "meal", "ate", "##s", "##ed", "The", "Chef", "Meal", "caf\u00e9", "cafe"]
@@ -75,7 +76,7 @@ def pair_of(
     """A pair whose weights are random everywhere: biases and norms too, so that a mix-up of any two shows."""
     sharing = changes.pop("sharing", "embeddings")
     generator, discriminator = configs(size, architecture, vocab_size, **changes)
-    pair = build_pair(discriminator, generator, sharing=sharing, seed=seed)  # type: ignore[arg-type]
+    pair = build_networks(Networks.pair(discriminator, generator), sharing=sharing, seed=seed)  # type: ignore[arg-type]
     scatter(pair, seed)
     return pair.eval()
 

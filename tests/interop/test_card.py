@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
-from electra.exchange.card import Card, card_of_language_model, card_of_run, render
+from electra.exchange.card import Card, card_of_run, render
 
 
 def row(kind: str, step: int, **values: object) -> dict[str, object]:
@@ -72,7 +72,7 @@ def test_card_of_a_full_size_language_model_is_not_the_small_generators(tmp_path
     with open(run / "metrics.jsonl", "w") as file:
         file.write(json.dumps(ROWS[0]) + "\n" + json.dumps(last) + "\n")
     (run / "run.toml").write_text(RECORD + '[objective]\nname = "rtd_mlm"\n')
-    card = card_of_language_model(run)
+    card = card_of_run(run, "generator", beside=True)
     assert card.metrics == {"mlm_loss": 3.6}
     text = render(card)
     assert text.splitlines()[0] == "---" and "# law-language-model" in text

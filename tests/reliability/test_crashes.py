@@ -27,7 +27,8 @@ from electra.exchange.huggingface import export_network
 from electra.exchange.verify import verify
 from electra.foundation import durable
 from electra.foundation.errors import FullDisk
-from electra.model.pair import build_pair
+from electra.model.networks import Networks
+from electra.model.pair import build_networks
 from electra.testing import toy
 from electra.training import checkpoint, loop
 from electra.training.assemble import build_run
@@ -196,7 +197,7 @@ def test_a_checkpoint_too_large_for_the_disk_leaves_the_previous_one(
 def test_a_kill_while_exporting_leaves_the_old_or_the_new_model(tmp_path: Path, every: int) -> None:
     words = small.tokenizer(tmp_path)
     config = toy.config(vocab_size=words.vocab_size, max_positions=24, num_layers=1)
-    old, new = (build_pair(config, main_kind="discriminator", seed=seed).main for seed in (1, 2))
+    old, new = (build_networks(Networks.pair(config), seed=seed).main for seed in (1, 2))
     folder = tmp_path / "out" / "model"
 
     def export(network: Any = new) -> None:

@@ -26,7 +26,7 @@ from electra.foundation.errors import ConfigError, ElectraError, ModelError
 from electra.foundation.signals import StopRequest
 from electra.model.flops import forward_flops, training_flops
 from electra.model.networks import Network, Networks
-from electra.model.pair import EncoderAlone, build_encoder, build_networks, build_pair
+from electra.model.pair import EncoderAlone, build_encoder, build_networks
 from electra.testing import toy
 from electra.training.assemble import start
 from electra.training.distributed import World
@@ -52,7 +52,7 @@ def make_teacher(
     config = toy.config(
         architecture, vocab_size=tokenizer.vocab_size, **{"hidden_size": 64, "num_layers": 4} | shape
     )
-    network = build_pair(config, main_kind="generator", seed=seed, initialisation="fan_in").main
+    network = build_networks(Networks.pair(config, head="generator"), seed=seed, initialisation="fan_in").main
     export_network(folder / name, network, tokenizer, Card(name=name, kind="generator"))
     return folder / name
 

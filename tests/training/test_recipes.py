@@ -12,7 +12,8 @@ import torch
 from electra.commands.framework.main import main
 from electra.foundation.config import differences, find_recipe, merge, read_toml
 from electra.foundation.errors import ConfigError
-from electra.model.pair import build_pair
+from electra.model.networks import Networks
+from electra.model.pair import build_networks
 from electra.model.sizes import discriminator_config, generator_config, resolve_size
 from electra.testing import toy
 from electra.training import loop
@@ -122,8 +123,9 @@ def test_glorot_uniform_in_two_layers_only() -> None:
     config = discriminator_config(
         resolve_size("mini"), "electra", vocab_size=60, dropout=0.0, attention_dropout=0.0, pad_id=0
     )
+    pair = Networks.pair(config, generator_config(config, 0.25, 1.0))
     paper, reference = (
-        dict(build_pair(config, generator_config(config, 0.25, 1.0), initialisation=kind).named_parameters())  # type: ignore[arg-type]
+        dict(build_networks(pair, initialisation=kind).named_parameters())  # type: ignore[arg-type]
         for kind in ("paper", "reference")
     )
     changed = sorted(name for name in paper if not torch.equal(paper[name], reference[name]))

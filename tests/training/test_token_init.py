@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from electra.data.corpus.cooccurrence import token_vectors
-from electra.model.pair import Pair, build_pair
+from electra.model.networks import Networks
+from electra.model.pair import Pair, build_networks
 from electra.model.sizes import generator_config
 from electra.testing import toy
 from electra.training import token_init
@@ -20,7 +21,7 @@ from electra.training.distributed import World
 def pair(architecture: str, sharing: Any) -> Pair:
     full = toy.config(architecture)
     small = full if sharing == "all" else generator_config(full, 0.5, 1.0)
-    return build_pair(small, full, sharing=sharing, seed=1, initialisation="fan_in")
+    return build_networks(Networks.pair(small, full), sharing=sharing, seed=1, initialisation="fan_in")
 
 
 @pytest.mark.parametrize("sharing", ["none", "token", "embeddings", "all", "disentangled"])

@@ -16,7 +16,8 @@ from electra.commands.framework.main import main
 from electra.exchange.card import Card
 from electra.exchange.huggingface import export_network
 from electra.foundation import durable
-from electra.model.pair import Pair, build_pair
+from electra.model.networks import Networks
+from electra.model.pair import Pair, build_networks
 from electra.model.sizes import generator_config
 from electra.pages import probes
 from electra.testing import toy
@@ -26,7 +27,8 @@ QUICK = "--probe-option resamples=20 --probe-option rows=8 --probe-option length
 
 def make_pair(vocab_size: int, seed: int) -> Pair:
     full = toy.config(vocab_size=vocab_size, max_positions=32)
-    return build_pair(full, generator_config(full, 0.5, 1.0), seed=seed, initialisation="fan_in")
+    pair = Networks.pair(full, generator_config(full, 0.5, 1.0))
+    return build_networks(pair, seed=seed, initialisation="fan_in")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ This package does not import torch.
 from pathlib import Path
 
 from electra.artifacts.checkpoints import Checkpoint
-from electra.artifacts.evaluation_files import AnalysisFolder, EvaluationFolder
+from electra.artifacts.evaluation_files import AnalysisFolder, EvaluationFolder, StudyFolder
 from electra.artifacts.finetuning_files import FinetuningFolder, SeedFolder
 from electra.artifacts.folder import Finding, Folder
 from electra.artifacts.included import included_model
@@ -16,7 +16,6 @@ from electra.artifacts.ledger import Ledger
 from electra.artifacts.model_files import ModelFolder
 from electra.artifacts.run_files import PairFolder, RunFolder
 from electra.artifacts.store_files import StoreFolder
-from electra.artifacts.study_files import StudyFolder
 from electra.foundation.errors import RunFolderError
 from electra.foundation.options import expand_path
 from electra.foundation.terminal_text import with_article

@@ -1,4 +1,4 @@
-"""Evaluation folders (models on suites of tasks) and analysis folders (probes of models)."""
+"""Folders of experiments: evaluations (models on suites of tasks), analyses (probes of models), studies."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,7 +7,8 @@ from typing import Any
 from typing_extensions import override
 
 from electra.artifacts.finetuning_files import FinetuningFolder
-from electra.artifacts.folder import Finding, Folder, json_finding
+from electra.artifacts.folder import ChildPath, Finding, Folder, json_finding, numbered_folders
+from electra.artifacts.run_files import RunFolder
 from electra.artifacts.session import LOG
 from electra.foundation.config import differences
 from electra.foundation.durable import read_json
@@ -123,3 +124,45 @@ class EvaluationFolder(Folder):
     def parts(self) -> Iterator[Folder]:
         tunings = (FinetuningFolder(path) for path in sorted((self.path / "tasks").glob("*/*")))
         yield from (tuning for tuning in tunings if tuning.exists())
+
+
+class StudyFolder(Folder):
+    """The folder that `electra ablate` writes.
+
+    OUT/  study.json   results.json   report.html   log.txt   tokenizer/
+          arms/ARM/seed-1/               a run folder, with the panel's scores in score.json
+          untrained/ARM/                 the scores of an untrained encoder in the shape of the arm
+    """
+
+    KIND = "study"
+    RECORD = "study.json"
+    ALLOWED_EARLY = ("store", "tokenizer", LOG)
+
+    results = ChildPath("results.json")
+    tokenizer = ChildPath("tokenizer")
+    arms = ChildPath("arms")
+    untrained = ChildPath("untrained")
+
+    def run(self, arm: str, seed: int) -> RunFolder:
+        """Returns the run of an arm, whether or not it exists."""
+        return RunFolder(self.arms / arm / f"seed-{seed}")
+
+    def seeds(self, arm: str) -> list[int]:
+        """Returns the seeds that have a run folder, in ascending order."""
+        return [seed for seed, _ in numbered_folders(self.arms / arm, "seed-")]
+
+    @override
+    def check(self) -> Iterator[Finding]:
+        yield from super().check()
+        if self.results.is_file():
+            yield json_finding(self.results, "results")
+
+    @override
+    def parts(self) -> Iterator[Folder]:
+        for arm in sorted(self.arms.glob("*")):
+            yield from (RunFolder(path) for _, path in numbered_folders(arm, "seed-"))
+
+
+def baselines_of(study: Mapping[str, Any]) -> dict[str, str]:
+    """Returns, for each arm, the arm it is tested against: its own baseline, or else the study's."""
+    return {name: arm.get("baseline") or study["baseline"] for name, arm in study["arms"].items()}

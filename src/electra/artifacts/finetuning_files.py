@@ -29,7 +29,6 @@ class SeedFolder(SealedFolder):
 
     KIND = "results of a seed"
     RECORD = "results.json"
-    WEIGHTS = WEIGHTS
 
     results = ChildPath(RECORD)
     weights = ChildPath(WEIGHTS)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from typing_extensions import override
 
-from electra.artifacts.session import LOG, Session, open_session, recorded_commands, wait_and_lock
+from electra.artifacts.session import LOG, open_session, recorded_commands, wait_and_lock
 from electra.foundation import config, durable
 from electra.foundation.errors import ElectraError, RunFolderError
 from electra.foundation.terminal_text import with_article
@@ -129,11 +129,7 @@ class Folder:
         """Locks the folder, after waiting for other processes that hold it."""
         return wait_and_lock(self.path)
 
-    def session(
-        self, record: Mapping[str, Any] | None = None, **options: Any
-    ) -> AbstractContextManager[Session]:
-        """Opens a session, which locks the folder; `artifacts.session.open_session` has the options."""
-        return open_session(self, record, **options)
+    session = open_session
 
 
 class SealedFolder(Folder):

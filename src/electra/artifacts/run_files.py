@@ -178,14 +178,9 @@ class RunFolder(PairFolder):
         """Returns the folders that may contain the tokenizer, in order of preference."""
         return [self.tokenizer, self.store.tokenizer, *(self.network(name).path for name in EXPORTED)]
 
-    @property
-    def total_steps(self) -> int | None:
-        """The number of steps, an estimate in the first tenth of a time budget; None if not recorded."""
-        return self.steps_of(self.record)
-
     @staticmethod
     def steps_of(record: Mapping[str, Any]) -> int | None:
-        """Returns the number of steps in a run's record, or None."""
+        """Returns the steps in a run's record, an estimate in a time budget; None if not recorded."""
         training = record.get("training")
         steps = training.get("steps") if isinstance(training, Mapping) else None
         return steps if isinstance(steps, int) else None

@@ -12,7 +12,7 @@ opened without a record, and `begin(record)` follows.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -94,7 +94,7 @@ def open_session(
         shared: wait for other sessions of the folder instead of failing; each calls `share` to let others in.
     """
     if not folder.exists():
-        require_no_other_contents(folder.path, folder.RECORD, with_article(folder.KIND), folder.ALLOWED_EARLY)
+        require_no_other_contents(folder)
     with ExitStack() as stack:
         stack.enter_context(durable.guarded(folder.path))  # also when the lock is shared
         lock = stack.enter_context(ExitStack())
@@ -170,20 +170,19 @@ def log_line(path: Path, line: str) -> None:
         file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
 
-def require_no_other_contents(folder: Path, record: str, kind: str, allowed: Collection[str] = ()) -> None:
-    """Raises RunFolderError for a folder that lacks the file `record` but contains other files.
+def require_no_other_contents(folder: Folder) -> None:
+    """Raises RunFolderError for a folder without its record that contains other files.
 
-    `kind` is what the folder should contain, with its article ("a run"). Hidden files may be there, and the
-    names in `allowed`, which a command that was killed early leaves.
+    Hidden files may be there, and the names that a command that was killed early leaves.
     """
-    fix = "Choose another `out`"
-    if folder.exists() and not folder.is_dir():
-        raise RunFolderError("is a file, not a folder", where=folder, fix=fix)
-    names = sorted(path.name for path in folder.glob("*") if path.name not in (*allowed, COMMANDS))
-    foreign = [name for name in names if not name.startswith(".")]
-    if foreign and not (folder / record).exists():
+    path, fix, early = folder.path, "Choose another `out`", (*folder.ALLOWED_EARLY, COMMANDS)
+    if path.exists() and not path.is_dir():
+        raise RunFolderError("is a file, not a folder", where=path, fix=fix)
+    foreign = sorted(p.name for p in path.glob("*") if p.name not in early and not p.name.startswith("."))
+    if foreign and not (path / folder.RECORD).exists():
+        kind = with_article(folder.KIND)
         problem = f"contains files that do not belong to {kind} ({some_of(foreign, most=1)})"
-        raise RunFolderError(problem, where=folder, fix=fix)
+        raise RunFolderError(problem, where=path, fix=fix)
 
 
 def raise_if_changed(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from electra.artifacts.study_files import StudyFolder
+from electra.artifacts.evaluation_files import StudyFolder
 from electra.commands.framework.command import Command, function
 from electra.commands.results.result_folders import Study
 from electra.foundation import durable
@@ -101,9 +101,8 @@ ablate = function(Ablate)
 
 def _run_study(request: Ablate, display: Display, *, dry_run: bool = False) -> None:
     from electra.foundation.threads import free_cores, given
-    from electra.laboratory.ablation.floors import language_notes
     from electra.laboratory.ablation.plan import all_jobs, make_plan, read_plan, seeds_begun
-    from electra.laboratory.ablation.runs import runs_of
+    from electra.laboratory.ablation.runs import language_notes, runs_of
     from electra.laboratory.ablation.study import arm_recipe, find_study, read_study
     from electra.training.request import Request, TrainingText
     from electra.training.stores import open_store
@@ -163,8 +162,8 @@ def _train(
     display: Display,
 ) -> None:
     """Trains and evaluates `chosen`, and rewrites the results of all runs whenever one has ended."""
-    from electra.laboratory.ablation.floors import floors_of
     from electra.laboratory.ablation.results import study_results, summary_lines
+    from electra.laboratory.ablation.runs import floors_of
     from electra.pages.study_page import write_page
 
     failures, num_ended = dict[str, ElectraError](), sum(run.is_finished() for run in chosen)

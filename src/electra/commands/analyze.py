@@ -76,7 +76,7 @@ class Analyze(
         from electra.exchange.source import locate
         from electra.laboratory import analysis
         from electra.laboratory.analysis.contract import named_models
-        from electra.laboratory.analysis.contract.probe_record import usable_models
+        from electra.laboratory.analysis.contract.probe import usable_models
         from electra.model.precision import pick_device
         from electra.pages.probes import write_page
 
@@ -135,7 +135,7 @@ def _run(
     is_all: bool,
     allow_unknown: bool,
 ) -> int:
-    from electra.laboratory.analysis.contract.probe_record import run_probe
+    from electra.laboratory.analysis.contract.probe import run_probe
     from electra.model.passes import before_each_batch
     from electra.pages.probes import headline, read_record
 

@@ -64,23 +64,22 @@ class Evaluate(
 
     @override
     def run(self) -> Evaluation:
+        from electra.laboratory.evaluation import tasks
         from electra.laboratory.evaluation.suite import load_suite
-        from electra.laboratory.evaluation.tasks import EvaluationOptions, model_entries
-        from electra.laboratory.evaluation.tasks import evaluate as run_suite
         from electra.pages.suite_page import write_page
 
         folder, models = checked_path(self.out, "out"), as_names(self.models, "models")
         roots = [Path(root) for root in as_names(self.data, "data")]
         suite = load_suite(self.suite)
         settings = {name.removeprefix(f"{FINETUNE}."): value for name, value in (self.settings or {}).items()}
-        options = EvaluationOptions(self.seeds, self.device, settings)
-        check_at_least(options, {"seeds": 1})
-        entries = model_entries(models, self.baselines)
+        check_at_least(self, {"seeds": 1})
+        entries = tasks.model_entries(models, self.baselines)
+        how: Any = {"settings": settings, "seeds": self.seeds, "device": self.device}
         with display_for(self.progress) as display, StopRequest() as stop:
             stopped = False
             try:
                 with stops_after("this update; finished tasks are kept"):
-                    run_suite(suite, entries, roots, folder, options=options, say=display.say, stop=stop)
+                    tasks.evaluate(suite, entries, roots, folder, **how, say=display.say, stop=stop)
             except Interrupted:
                 stopped = True
             with EvaluationFolder(folder).locked():

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from electra.artifacts.finetuning_files import FinetuningFolder
 from electra.commands.framework.command import Command, function
-from electra.commands.results.finetuned import FineTuned
+from electra.commands.results.result_folders import FineTuned
 from electra.data.tables.hub_files import DATA_SET, load_data_set
 from electra.data.tables.lines import Place
 from electra.data.tables.passages import records

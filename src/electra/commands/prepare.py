@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from typing_extensions import override
 
@@ -60,15 +60,8 @@ class Prepare(
 
         existed = StoreFolder(out).exists()
         with display_for(self.progress) as display:
-            build(
-                as_names(self.corpus, "corpus"),
-                out,
-                tokenizer,
-                self.part(CorpusConfig),
-                workers=self.workers,
-                allow_unknown=self.allow_unknown,
-                say=display.say,
-            )
+            how: Any = {"workers": self.workers, "allow_unknown": self.allow_unknown, "say": display.say}
+            build(as_names(self.corpus, "corpus"), out, tokenizer, self.part(CorpusConfig), **how)
             store = Store(out)
             outcome = "already complete" if existed else "written"
             display.say(f"{outcome}: {out} (data {store.tokens.digest[:16]})")

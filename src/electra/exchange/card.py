@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,11 @@ class Card:
     threshold: float | None = None  # lowest P(replaced) at which `detect` marks a word
 
 
-def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
-    """Makes the card of a run's network, "encoder" for a discriminator whose head was not trained."""
+def card_of_run(run: Path, kind: Kind, step: int | None = None, *, beside: bool = False) -> Card:
+    """Makes the card of a run's network, "encoder" for a discriminator whose head was not trained.
+
+    `beside`: it is the masked language model that shares the encoder of a run's discriminator.
+    """
     folder = RunFolder(run)
     ledger = folder.ledger().until(step)
     last_row = dict(ledger.last("train", "eval") or {})
@@ -65,6 +68,7 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
     identity, objective = record.get("identity", {}), record.get("objective", {}).get("name", "")
     base = str(identity.get(f"initial_{'discriminator' if kind == 'encoder' else kind}", ""))
     scores = ledger.evals[-1].values if ledger.evals else {}
+    known = {key: value for key, value in scores.items() if value is not None}
     threshold = scores.get("best_f1_threshold") if kind == "discriminator" else None
     last_row |= {} if step is None else {"step": step}
     labels = {"step": "steps", "tokens": "tokens", "flops": "FLOPs", "seconds": "seconds"}
@@ -73,11 +77,11 @@ def card_of_run(run: Path, kind: Kind, step: int | None = None) -> Card:
         audit = durable.read_object(folder.audit, ElectraError)
     is_language_model = "generator" in record and "discriminator" not in record
     return Card(
-        name=f"{run.resolve().name}-{kind}",
+        name=f"{run.resolve().name}-{'language-model' if beside else kind}",
         kind=kind,
-        objective=objective if kind == "encoder" or is_language_model else "",
+        objective=objective if kind == "encoder" or is_language_model or beside else "",
         training={label: last_row[key] for key, label in labels.items() if last_row.get(key) is not None},
-        metrics={key: value for key, value in scores.items() if value is not None},
+        metrics={key: value for key, value in known.items() if key.startswith("mlm_") or not beside},
         audit=audit,
         recipe=write_toml(without_paths(record)),
         # "runs/mine" could be a name on the hub, unless there is such a path
@@ -94,17 +98,6 @@ def without_paths(value: Any) -> Any:
     if isinstance(value, list):
         return [without_paths(inner) for inner in value]
     return _FOLDERS.sub("", value) if isinstance(value, str) else value
-
-
-def card_of_language_model(run: Path) -> Card:
-    """Makes the card of the masked language model that shares the encoder of a run's discriminator."""
-    card = card_of_run(run, "generator")
-    return replace(
-        card,
-        name=f"{run.resolve().name}-language-model",
-        objective=RunFolder(run).record.get("objective", {}).get("name", ""),
-        metrics={name: value for name, value in card.metrics.items() if name.startswith("mlm_")},
-    )
 
 
 def render(card: Card) -> str:

@@ -34,7 +34,7 @@ from electra.artifacts.model_files import (
 )
 from electra.artifacts.run_files import RunFolder
 from electra.data.corpus.tokenizer import Tokenizer
-from electra.exchange.card import Card, card_of_language_model, card_of_run, render
+from electra.exchange.card import Card, card_of_run, render
 from electra.exchange.configs import CLASSES, DEFAULT_THRESHOLD, MAX_LENGTH, head_settings, write_config
 from electra.exchange.load import Loaded, require_entries
 from electra.exchange.pooling import MEAN, SENTENCE_FILES, TextVector, vector_files
@@ -96,7 +96,7 @@ def make_card(loaded: Loaded, out: Path, source: str | Path) -> Card:
         base = str(source) if not run.path.exists() else ""
         card = Card(out.resolve().name, loaded.kind, base_model=base, output=loaded.output)
     elif loaded.folder == run.language_model.path:
-        card = card_of_language_model(run.path)
+        card = card_of_run(run.path, "generator", beside=True)
     else:
         step = Checkpoint(loaded.folder).step if Checkpoint.is_at(loaded.folder) else None
         card = card_of_run(run.path, loaded.kind, step=step)

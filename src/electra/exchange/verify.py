@@ -15,11 +15,6 @@ from electra.foundation import durable
 from electra.foundation.errors import DamagedModel, ElectraError
 
 
-def verify(path: Path) -> Iterator[Finding]:
-    """Yields a finding for each part of the folder at `path` and of the folders in it."""
-    yield from _verify(open_folder(path))
-
-
 def files_compared(path: Path) -> tuple[list[Path], list[Path]]:
     """Returns the files below the folder at `path` that `verify` compares with a digest, and all others.
 
@@ -54,7 +49,9 @@ def _with_digests(folder: Path) -> Iterator[Path]:
                 yield from (folder / name for name in recorded_files(weights) or ())
 
 
-def _verify(folder: Folder) -> Iterator[Finding]:
+def verify(at: Path | Folder) -> Iterator[Finding]:
+    """Yields a finding for each part of a folder and of the folders in it."""
+    folder = at if isinstance(at, Folder) else open_folder(at)
     if isinstance(folder, ModelFolder | StoreFolder):
         path, subject, problem = folder.path, folder.KIND, ""
         try:
@@ -71,7 +68,7 @@ def _verify(folder: Folder) -> Iterator[Finding]:
     else:
         yield from folder.check()
     for part in folder.parts():
-        yield from _verify(part)
+        yield from verify(part)
 
 
 def _contents(folder: ModelFolder) -> Iterator[str]:

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from electra.foundation.errors import ConfigError
-from electra.model.encoder import LAYER, PLAIN, Encoder, Variation
+from electra.model.encoder import PLAIN, Encoder, Variation
 from electra.model.sizes import EncoderConfig
 
 # What transformers calls rates of dropout
@@ -206,11 +206,6 @@ class AdaptedEncoder(Encoder):
     @override
     def set_words(self, words: nn.Module) -> None:
         self.model.set_input_embeddings(words)
-
-    @override
-    def depth_of(self, name: str) -> int:
-        layer = LAYER.search(name)
-        return int(layer[1]) + 1 if layer else 0
 
 
 class _States(tuple[Tensor]):

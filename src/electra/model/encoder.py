@@ -114,10 +114,9 @@ class Encoder(nn.Module):
 
     def depth_of(self, name: str) -> int:
         """Returns a parameter's depth: 0 in the embeddings, n in layer n; a final norm's is the last."""
-        parts = name.split(".")
-        if "layers" in parts:
-            return int(parts[parts.index("layers") + 1]) + 1
-        return self.config.num_layers if parts[0] == "final_norm" else 0
+        if layer := LAYER.search(name):
+            return int(layer[1]) + 1
+        return self.config.num_layers if name.startswith("final_norm.") else 0
 
 
 def embedding_table(rows: int, width: int) -> nn.Embedding:

@@ -4,7 +4,6 @@ Shapes: B batch, T tokens, D hidden.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,16 +13,6 @@ from typing_extensions import override
 from electra.foundation.arrays import Bools, Ints, Vectors
 from electra.model.encoder import Encoder, Variation
 from electra.model.passes import PaddedBatch, map_rows
-
-NO_WORD = -1
-
-
-@dataclass(frozen=True)
-class Row:
-    """A sentence as encoder input."""
-
-    ids: Ints  # [T] with [CLS] and [SEP]
-    words: Ints  # [T] index in the sentence of each token's word; NO_WORD at the special tokens
 
 
 class LayerStates(Variation):
@@ -47,11 +36,14 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
     return [*states.layers[:-1], final_states]
 
 
-def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -> tuple[Vectors, Bools]:
+def word_vectors(
+    encoder: Encoder, rows: Sequence[tuple[Ints, Ints]], counts: Sequence[int]
+) -> tuple[Vectors, Bools]:
     """Averages the hidden states of each word's tokens; row i has `counts[i]` words.
 
-    Returns float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without
-    tokens (truncated, or dropped by the tokenizer), whose vectors are zero.
+    A row is its ids, with [CLS] and [SEP], and for each token between them the index of its word. Returns
+    float32 [depths, words, D] over the words of all rows, and bool [words]: false for words without tokens
+    (truncated, or dropped by the tokenizer), whose vectors are zero.
     """
     device = next(encoder.parameters()).device
 
@@ -59,7 +51,7 @@ def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -
         states = hidden_states(encoder, batch.input_ids, batch.document_ids)
         found = []
         for line, index in enumerate(batch.index):
-            words = torch.from_numpy(rows[index].words[1:-1])
+            words = torch.from_numpy(rows[index][1])
             sums_LWD = torch.zeros(len(states), counts[index], encoder.config.hidden_size)
             for sum_WD, state_BTD in zip(sums_LWD, states, strict=True):
                 sum_WD.index_add_(0, words, state_BTD[line, 1 : len(words) + 1].float().cpu())
@@ -67,5 +59,5 @@ def word_vectors(encoder: Encoder, rows: Sequence[Row], counts: Sequence[int]) -
             found.append(((sums_LWD / tokens_W.clamp(min=1)[:, None]).numpy(), (tokens_W > 0).numpy()))
         return found
 
-    found = list(map_rows((row.ids for row in rows), network, device))
+    found = list(map_rows((ids for ids, _ in rows), network, device))
     return np.concatenate([v for v, _ in found], 1), np.concatenate([has for _, has in found])

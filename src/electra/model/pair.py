@@ -18,7 +18,7 @@ exported.
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -187,17 +187,6 @@ def build_networks(
         share(pair.auxiliary, pair.main, sharing)
         initialise_projection(pair.auxiliary.encoder, seed)
     return pair
-
-
-def build_pair(
-    main: EncoderConfig,
-    auxiliary: EncoderConfig | None = None,
-    *,
-    main_kind: Head = "discriminator",
-    **options: Any,
-) -> Pair:
-    """Builds a main network and, unless None, an auxiliary one; `options` are those of `build_networks`."""
-    return build_networks(Networks.pair(main, auxiliary, main_kind), **options)
 
 
 def share(auxiliary: Generator, main: Generator | Discriminator, sharing: Sharing) -> None:

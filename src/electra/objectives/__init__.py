@@ -22,8 +22,8 @@ def module_of(name: str) -> Any:
 def create(options: dict[str, Any], **given: Any) -> Objective:
     """Builds the objective that a recipe's [objective] section describes: `name` and options of its `Config`.
 
-    `given` are the other arguments of `Objective`. Raises ConfigError for an unknown objective or option, an
-    invalid value, or an option that needs `statistics` if there are none.
+    `given` are the other arguments of `Objective`. Raises ConfigError for an unknown objective or option, or
+    an invalid value.
     """
     module = module_of(str(options.get("name", "rtd")))
     values = {key: value for key, value in options.items() if key != "name"}

@@ -9,7 +9,6 @@ from torch.nn import functional as F
 from typing_extensions import override
 
 from electra.foundation.config import weight
-from electra.foundation.errors import ConfigError
 from electra.model.pair import Discriminator, Pair
 from electra.objectives.parts import masking, replacing
 from electra.objectives.parts.detector_output import detect
@@ -46,9 +45,7 @@ class Objective(masking.MaskingObjective):
             return
         counts = np.ones(self.vocab_size)
         if config.generator == "unigram":
-            if self.statistics is None:
-                problem = "'unigram' needs the token frequencies of the training text"
-                raise ConfigError(problem, key="objective.generator")
+            assert self.statistics is not None
             counts = self.statistics.counts.astype(np.float64)
         counts[list(self.specials.values())] = 0
         self.auxiliary = False  # the noise is drawn on the host

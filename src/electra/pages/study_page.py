@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from electra.artifacts.study_files import StudyFolder, baselines_of
+from electra.artifacts.evaluation_files import StudyFolder, baselines_of
 from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.foundation.terminal_text import when

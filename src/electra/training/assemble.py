@@ -166,7 +166,7 @@ def open_request(request: Request, say: Say = quiet) -> tuple[Recipe, Starts]:
     starts = open_starts(request.main, request.generator, recipe.model, teacher)
     if request.extend:  # as recorded
         return recipe, starts
-    opened = {**starts.encoders, **{starts.names[name]: model for name, model in starts.models.items()}}
+    opened = {**starts.encoders, **{source: starts.models[name] for name, source in starts.names.items()}}
     if request.text.store is None and recipe.tokenizer.source:
         used = existing_tokenizer(recipe.tokenizer.source)
         for name, each in opened.items():
@@ -491,7 +491,8 @@ def resolved(
     found = estimate.resolve_budget(run, say, began, done) if world.is_main else None
     steps, note = world.broadcast(found) or (0, "")
     if run.budget_seconds is None:
-        run.set_length(steps)
+        run.course = Course([(0, steps)])
+        run.recipe = replace(run.recipe, training=replace(run.training, steps=steps))
     else:
         run = build(steps)  # again, because measuring changed its weights
     return run, [("budget", note)]

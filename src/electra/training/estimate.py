@@ -18,7 +18,7 @@ from electra.training.budget import FINISH_SECONDS, scaled, steps_for
 from electra.training.distributed import Reduction, World
 from electra.training.loop import update
 from electra.training.run import RunState
-from electra.training.schedule import Course, can_be_extended
+from electra.training.schedule import Course
 from electra.training.telemetry import Telemetry
 
 MEASURING_SHARE = 0.02  # of a time budget, to measure the updates of each phase
@@ -90,14 +90,14 @@ def estimate(run: RunState, corpus_tokens: int, *, trained: bool) -> list[str]:
     )
     tokens = updates * run.tokens_per_step
     ratio = tokens_per_parameter(run, updates, corpus_tokens)
-    length = "" if can_be_extended(run.training.schedule) else "; the run cannot be extended"
+    length = "" if training.schedule == "wsd" else "; the run cannot be extended"
     facts = {
         "objective": run.identity["objective"],
         "layers": f"{main.num_layers} x {main.hidden_size}, encoder {main.architecture}",
         "vocabulary": f"{main.vocab_size:,}",
         "parameters": run.describe_networks(),
         "rows x tokens": f"{training.batch_size} x {training.length}",
-        "learning rate": f"{training.learning_rate:.3g}, {run.training.schedule}{length}",
+        "learning rate": f"{training.learning_rate:.3g}, {training.schedule}{length}",
         "updates": f"{updates:,} ({tokens / 1e6:,.1f} M tokens, {updates * run.flops_per_step:.2g} FLOPs)",
         "epochs": f"{tokens / max(1, corpus_tokens):.2g} of {corpus_tokens:,} tokens",
         "time": f"{duration(updates * seconds)} ({seconds:.2g} s per update, layers not compiled)",

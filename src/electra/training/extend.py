@@ -16,14 +16,14 @@ from electra.foundation import durable
 from electra.foundation.errors import ConfigError
 from electra.training.recipe import Recipe, recorded_recipe
 from electra.training.run import RunState
-from electra.training.schedule import Course, can_be_extended, warmup_updates
+from electra.training.schedule import Course, warmup_updates
 
 
 def extended_recipe(folder: RunFolder, record: Mapping[str, Any], budget: str) -> Recipe:
     """Returns a run's recipe with another budget; ConfigError if its schedule is not `wsd`."""
     recorded = recorded_recipe(record)
     training = recorded.training
-    if not can_be_extended(training.schedule):
+    if training.schedule != "wsd":
         problem = f"cannot be extended: its learning rate has fallen to 0 (schedule {training.schedule})"
         raise ConfigError(problem, where=folder.path, fix=restart(folder, record, budget))
     warmup = warmup_of(record["training"], course_of(record))

@@ -8,7 +8,7 @@ import numpy as np
 
 from electra.artifacts.model_files import DETECTION
 from electra.artifacts.run_files import RunFolder
-from electra.exchange.card import card_of_language_model, card_of_run
+from electra.exchange.card import card_of_run
 from electra.exchange.huggingface import export_network
 from electra.exchange.pooling import MEAN
 from electra.foundation import durable
@@ -84,7 +84,7 @@ def export(run: RunState) -> None:
         export_network(run.folder / row.name, network, tokenizer, card, text_vector=vector)
     mlm = run.objective.language_model(pair)
     if mlm is not None and mlm is not pair.main:
-        card = card_of_language_model(run.folder)
+        card = card_of_run(run.folder, "generator", beside=True)
         export_network(files.language_model.path, mlm, tokenizer, card, text_vector=run.text_vector)
 
 

@@ -94,7 +94,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """Returns a folder's run.toml, None if it is new or empty; RunFolderError for anything else in it."""
     run = RunFolder(folder)
     if not run.exists():
-        require_no_other_contents(folder, run.RECORD, "a run", run.ALLOWED_EARLY)
+        require_no_other_contents(run)
         return None
     record, tables = run.record, {"objective", "training", "identity", "environment"}
     if missing := sorted(tables - record.keys()):

@@ -20,7 +20,7 @@ from electra.training.budget import Clock, seconds_of
 from electra.training.distributed import FixedOrder, Reduction, World
 from electra.training.optimizer import Optimizer
 from electra.training.recipe import Recipe, TrainingSection
-from electra.training.schedule import Course, can_be_extended, multiplier, part, progress
+from electra.training.schedule import Course, multiplier, part, progress
 from electra.training.telemetry import Telemetry
 
 OTHER_BYTES = 8 << 20  # on disk, for the ledger, the report and the examples
@@ -132,11 +132,6 @@ class RunState:
         """Returns the weights and the optimizer state, by name."""
         return {**dict(self.pair.named_parameters()), **self.optimizer.tensors()}
 
-    def set_length(self, steps: int) -> None:
-        """Sets the number of updates of a run whose budget was unresolved."""
-        self.course = Course([(0, steps)])
-        self.recipe = replace(self.recipe, training=replace(self.training, steps=steps))
-
     def describe(self) -> str:
         """Returns the description of a run that is logged when it starts."""
         training, num_rows = self.training, self.batches.num_blocks
@@ -149,9 +144,8 @@ class RunState:
         ]
         if self.compiled:
             how.append("compiled layers")
-        length = ""
-        if not can_be_extended(training.schedule):
-            length = f"; schedule {training.schedule}, so it cannot be extended"
+        schedule = training.schedule
+        length = "" if schedule == "wsd" else f"; schedule {schedule}, so it cannot be extended"
         return (
             f"{self.identity['objective']}, {main.num_layers} layers of {main.hidden_size}, vocabulary"
             f" {main.vocab_size:,}; {self.describe_networks()} parameters;"

@@ -85,11 +85,6 @@ def plateau_end(total: int, decay: float) -> int:
     return total - max(1, round(decay * total))
 
 
-def can_be_extended(schedule: str) -> bool:
-    """Whether a finished run can be trained further: before its cooldown nothing depends on its length."""
-    return schedule == "wsd"
-
-
 def progress(step: float, total: int, kind: str, decay: float) -> float:
     """Returns the fraction of a training that is done, for schedules of mask rates and the like.
 

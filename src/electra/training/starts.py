@@ -84,24 +84,15 @@ class Starts:
     Attributes:
         names: The source of each network that starts from one, by the network's name.
         shapes: The shape of each such network.
-        discriminator: What the discriminator starts from: any encoder, with its head.
-        generator: What the generator starts from.
-        language_model: The masked language model of full size beside the discriminator.
+        models: What each such network starts from, by its name (of the discriminator: any encoder, with its
+            head), and as `language_model` the masked language model of full size beside the discriminator.
         encoders: The opened encoders by source, the teacher among them.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
     shapes: Mapping[str, EncoderConfig] = field(default_factory=dict)
-    discriminator: Loaded | None = None
-    generator: Loaded | None = None
-    language_model: Loaded | None = None
+    models: Mapping[str, Loaded] = field(default_factory=dict)
     encoders: Mapping[str, Loaded] = field(default_factory=dict)
-
-    @property
-    def models(self) -> dict[str, Loaded]:
-        """The models that are there, by the name of the network that starts from them."""
-        pairs = zip(EXPORTED, (self.discriminator, self.generator), strict=True)
-        return {name: loaded for name, loaded in pairs if loaded is not None}
 
     def text_vector(self, network: str) -> TextVector:
         """Returns how the model that a network starts from turns a text into a vector (default: the mean)."""
@@ -112,14 +103,10 @@ class Starts:
 
         Raises ModelError for any other tokenizer. The teacher is fitted when it becomes a network.
         """
-        given = (self.discriminator, self.generator, self.language_model)
-        models = [None if each is None else _fitted(each, tokenizer) for each in given]
-        fitted = replace(self, discriminator=models[0], generator=models[1], language_model=models[2])
-        shapes = {
-            name: _with_dropout(loaded.config, self.shapes[name].dropout, self.shapes[name].attention_dropout)
-            for name, loaded in fitted.models.items()
-        }
-        return replace(fitted, shapes={**self.shapes, **shapes})
+        models = {name: _fitted(each, tokenizer) for name, each in self.models.items()}
+        rates = {name: (shape.dropout, shape.attention_dropout) for name, shape in self.shapes.items()}
+        shapes = {name: _with_dropout(models[name].config, *each) for name, each in rates.items()}
+        return replace(self, models=models, shapes=shapes)
 
     @torch.no_grad()
     def load_into(self, pair: Pair) -> tuple[str, ...]:
@@ -128,21 +115,22 @@ class Starts:
         Returns notes for the log. Raises ModelError if sizes differ or the objective has no generator.
         """
         notes: list[str] = []
-        if self.discriminator is not None:
-            notes += [*self._start_discriminator(pair, self.discriminator), *self.discriminator.notes]
-        if self.generator is not None:
+        discriminator, generator = (self.models.get(name) for name in EXPORTED)
+        if discriminator is not None:
+            notes += [*self._start_discriminator(pair, discriminator), *discriminator.notes]
+        if generator is not None:
             if "generator" not in pair.named:
                 fix = "Use `init_discriminator`"
                 raise ModelError("this objective has no generator", key="init", fix=fix)
-            kept = nn.ModuleList([pair.named["discriminator"]] if self.discriminator is not None else [])
+            kept = nn.ModuleList([pair.named["discriminator"]] if discriminator is not None else [])
             fixed_ids = {id(parameter) for parameter in kept.parameters()}
             tables = [module for module in kept.modules() if isinstance(module, DisentangledTable)]
             old_tables = [table.weight.detach().clone() for table in tables]
-            differing_names = _copy(pair.named["generator"], self.generator, fixed_ids, "generator")
+            differing_names = _copy(pair.named["generator"], generator, fixed_ids, "generator")
             # The generator's table, which is a summand of these tables, has changed.
             for table, weight in zip(tables, old_tables, strict=True):
                 table.set_table(weight)
-            notes += self.generator.notes
+            notes += generator.notes
             if differing_names:
                 notes.append(
                     "shared weights differ between the two folders; the discriminator's are used"
@@ -156,8 +144,8 @@ class Starts:
         notes, mlm = list[str](), loaded
         if isinstance(loaded.head, DiscriminatorHead):
             _copy(pair.named["discriminator"], loaded, set(), "discriminator")
-            mlm = self.language_model or loaded
-            if self.language_model is not None and not mlm_heads:
+            mlm = self.models.get("language_model", loaded)
+            if mlm is not loaded and not mlm_heads:
                 notes = ["its MLM head is ignored; use the objective rtd_mlm to train it too"]
         else:
             encoder = nn.ModuleDict({"encoder": pair.main.encoder})
@@ -186,28 +174,23 @@ def open_starts(
     """
     source, layers = split_layers(main) if main else (None, None)
     encoders = {name: load(name, "encoder") for name in dict.fromkeys((teacher, source)) if name}
-    discriminator = language_model = auxiliary = None
+    models, rates = dict[str, Loaded](), (model.dropout, model.attention_dropout)
     if source:
-        discriminator = encoders[source] if layers is None else keep_layers(encoders[source], layers)
-        language_model = load_language_model(locate(source))
+        whole = encoders[source]
+        models["discriminator"] = whole if layers is None else keep_layers(whole, layers)
     if generator:
-        auxiliary = load(generator, "generator")
+        models["generator"] = auxiliary = load(generator, "generator")
         if isinstance(auxiliary.head, PublishedHead):
             why = "the head of a masked language model that runs through transformers is not trained further"
             fix = "Start from its encoder, with an objective that has a discriminator: `init_discriminator`"
             raise ModelError(why, where=auxiliary.folder, fix=fix)
         _require_tied(auxiliary)
     named = zip(EXPORTED, (main, generator), strict=True)
-    starts = Starts(
-        names={network: name for network, name in named if name},
-        discriminator=discriminator,
-        generator=auxiliary,
-        language_model=language_model,
-        encoders={name: loaded for name, loaded in encoders.items() if name == teacher},
-    )
-    rates = model.dropout, model.attention_dropout
-    shapes = {name: _with_dropout(loaded.config, *rates) for name, loaded in starts.models.items()}
-    return replace(starts, shapes=shapes)
+    names: dict[str, str] = {network: name for network, name in named if name}
+    shapes = {name: _with_dropout(loaded.config, *rates) for name, loaded in models.items()}
+    if source and (language_model := load_language_model(locate(source))) is not None:
+        models["language_model"] = language_model
+    return Starts(names, shapes, models, {teacher: encoders[teacher]} if teacher else {})
 
 
 def open_frozen(

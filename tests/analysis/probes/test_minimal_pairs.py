@@ -16,7 +16,7 @@ from electra.laboratory import analysis
 from electra.laboratory.analysis.contract import Estimate, ProbeDataError, StudiedModel
 from electra.laboratory.analysis.probes.minimal_pairs import (
     Accuracy,
-    compare_scores,
+    accuracy_of,
     mean_over_paradigms,
     read_minimal_pairs,
 )
@@ -171,7 +171,7 @@ def test_files_with_the_same_name_get_distinct_names(tmp_path: Path, ask: Ask) -
 
 
 def test_differences_below_the_precision_of_scores_are_ties() -> None:
-    accuracy = compare_scores(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 2.0 + 5e-6, 3.1, 3.9]))
+    accuracy = accuracy_of(np.array([1.0, -5e-6, -0.1, 0.1]))
     assert accuracy == Accuracy(wins=2, ties=1, pairs=4) and accuracy.value == 0.625
 
 

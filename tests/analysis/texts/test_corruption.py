@@ -13,7 +13,7 @@ from electra.foundation.errors import DataError
 from electra.laboratory.analysis import texts
 from electra.laboratory.analysis.contract import ProbeDataError
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
+from electra.laboratory.analysis.scoring.scorers import word_ids, word_suspicion
 
 
 def rows_of(count: int = 6) -> list[token_rows.Ints]:
@@ -41,12 +41,12 @@ def test_predictions_are_the_generators_own(tmp_path: Path) -> None:
     generator = small.network(tmp_path, "generator")
     row = np.array([7, 9, 11, 8])
     shown, chosen = np.array([7, 4, 11, 8]), np.array([False, True, False, True])
-    predictions = token_rows.predict(generator, [row], [shown], [chosen])[0]
+    [(sampled, log_sampled, log_truth)] = token_rows.predict(generator, [row], [shown], [chosen])
     specials = generator.tokenizer.specials
     logits = generator.logits(torch.tensor([[specials.cls, *shown, specials.sep]]))[0, 1:-1]
     log_p = logits.detach().log_softmax(-1).numpy()[[1, 3]]
-    assert predictions.log_truth == pytest.approx(log_p[[0, 1], row[[1, 3]]], abs=1e-5)
-    assert predictions.log_sampled == pytest.approx(log_p[[0, 1], predictions.sampled], abs=1e-5)
+    assert log_truth == pytest.approx(log_p[[0, 1], row[[1, 3]]], abs=1e-5)
+    assert log_sampled == pytest.approx(log_p[[0, 1], sampled], abs=1e-5)
 
 
 def test_draws_by_frequency() -> None:

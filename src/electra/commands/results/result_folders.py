@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
-from electra.artifacts import Folder, open_folder
-from electra.artifacts.evaluation_files import AnalysisFolder, EvaluationFolder
-from electra.artifacts.run_files import RunFolder
-from electra.artifacts.store_files import StoreFolder
-from electra.artifacts.study_files import StudyFolder
+from electra import artifacts
 from electra.commands.results.rows import Rows
 from electra.foundation import durable
-from electra.foundation.errors import RunFolderError
+from electra.foundation.errors import ConfigError, RunFolderError
+from electra.foundation.machine import Device
 from electra.foundation.options import Source, as_name, checked_path
 
 if TYPE_CHECKING:
+    import pandas
+
     from electra.data.corpus.store import TokenStore
+    from electra.finetuning.predict import Text
     from electra.inference.model import Model
 
-F = TypeVar("F", bound=Folder)
-CLASSES = {  # class of a folder -> module and class of its result
-    "StoreFolder": "commands.results.result_folders.Store",
-    "RunFolder": "commands.results.result_folders.Run",
-    "PairFolder": "inference.model.Model",
-    "ModelFolder": "inference.model.Model",
-    "FinetuningFolder": "commands.results.finetuned.FineTuned",
-    "EvaluationFolder": "commands.results.result_folders.Evaluation",
-    "AnalysisFolder": "commands.results.result_folders.Analysis",
-    "StudyFolder": "commands.results.result_folders.Study",
-}
+F = TypeVar("F", bound=artifacts.Folder)
 
 
 def open(path: Source) -> Artifact[Any] | Model:
@@ -41,23 +31,23 @@ def open(path: Source) -> Artifact[Any] | Model:
     Raises:
         RunFolderError: there is no such folder, or electra did not write it.
     """
-    folder = open_folder(as_name(path, "path"))
-    module, _, name = CLASSES.get(
-        type(folder).__name__, "commands.results.result_folders.Artifact"
-    ).rpartition(".")
-    kind: Any = getattr(import_module(f"electra.{module}"), name)
-    result: Artifact[Any] | Model = kind(path)
-    return result
+    kind = type(artifacts.open_folder(as_name(path, "path")))
+    if kind in (artifacts.PairFolder, artifacts.ModelFolder):
+        from electra.inference.model import Model
+
+        return Model(path)
+    results: list[type[Artifact[Any]]] = [Store, Run, FineTuned, Evaluation, Analysis, Study]
+    return next((each for each in results if each.FOLDER is kind), Artifact)(path)
 
 
 class Artifact(Generic[F]):
     """A folder with results. It can be passed wherever a path can."""
 
-    FOLDER: ClassVar[type[Folder] | None] = None
+    FOLDER: ClassVar[type[artifacts.Folder] | None] = None
 
     def __init__(self, path: Source) -> None:
         self.path = checked_path(path, "path")
-        opened = open_folder(self.path) if self.FOLDER is None else self.FOLDER.open(self.path)
+        opened = artifacts.open_folder(self.path) if self.FOLDER is None else self.FOLDER.open(self.path)
         self.folder: F = opened  # type: ignore[assignment]
 
     def __fspath__(self) -> str:
@@ -74,10 +64,10 @@ class Artifact(Generic[F]):
         return f"<{kind} {str(self.path)!r}>"
 
 
-class Store(Artifact[StoreFolder]):
+class Store(Artifact[artifacts.StoreFolder]):
     """A folder written by `prepare`. Raises StoreError if it is missing or damaged."""
 
-    FOLDER = StoreFolder
+    FOLDER = artifacts.StoreFolder
 
     def __init__(self, path: Source) -> None:
         from electra.data.corpus.store import TokenStore
@@ -87,10 +77,10 @@ class Store(Artifact[StoreFolder]):
         """The token ids, mapped into memory; also `audit`, `tokenizer` and `vocab_size`."""
 
 
-class Evaluation(Artifact[EvaluationFolder]):
+class Evaluation(Artifact[artifacts.EvaluationFolder]):
     """A folder written by `evaluate`."""
 
-    FOLDER = EvaluationFolder
+    FOLDER = artifacts.EvaluationFolder
 
     @property
     def table(self) -> Rows:
@@ -109,10 +99,10 @@ class Evaluation(Artifact[EvaluationFolder]):
         return list(self.folder.record.get("failures", []))
 
 
-class Analysis(Artifact[AnalysisFolder]):
+class Analysis(Artifact[artifacts.AnalysisFolder]):
     """A folder written by `analyze`."""
 
-    FOLDER = AnalysisFolder
+    FOLDER = artifacts.AnalysisFolder
 
     @property
     def headline(self) -> Rows:
@@ -124,15 +114,15 @@ class Analysis(Artifact[AnalysisFolder]):
         )
 
 
-class Run(Artifact[RunFolder]):
+class Run(Artifact[artifacts.RunFolder]):
     """A folder written by `pretrain`, finished or not. Its properties read the files on every access."""
 
-    FOLDER = RunFolder
+    FOLDER = artifacts.RunFolder
 
     @property
     def status(self) -> Literal["finished", "stopped", "in progress"]:
         """The run's status; "in progress" may also mean that its process was killed."""
-        return self.folder.ledger().status(self.folder.total_steps)
+        return self.folder.ledger().status(self.total_steps)
 
     @property
     def step(self) -> int:
@@ -143,7 +133,7 @@ class Run(Artifact[RunFolder]):
     @property
     def total_steps(self) -> int | None:
         """The number of updates of the whole run; None before it starts."""
-        return self.folder.total_steps
+        return self.folder.steps_of(self.folder.record)
 
     @property
     def metrics(self) -> Rows:
@@ -172,10 +162,10 @@ class Run(Artifact[RunFolder]):
         return [checkpoint.step for checkpoint in reversed(self.folder.saved_checkpoints())]
 
 
-class Study(Artifact[StudyFolder]):
+class Study(Artifact[artifacts.StudyFolder]):
     """A folder written by `ablate`."""
 
-    FOLDER = StudyFolder
+    FOLDER = artifacts.StudyFolder
 
     @property
     def results(self) -> dict[str, Any]:
@@ -187,3 +177,100 @@ class Study(Artifact[StudyFolder]):
     def failed(self) -> list[dict[str, Any]]:
         """The runs that failed, with `job` and `problem`."""
         return list(self.results.get("failed", []))
+
+
+class FineTuned(Artifact[artifacts.FinetuningFolder]):
+    """A folder written by `finetune`."""
+
+    FOLDER = artifacts.FinetuningFolder
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The contents of all_results.json. Raises RunFolderError before the last seed has finished."""
+        return self.folder.read_results()
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The mean of each dev metric over the seeds, and its standard deviation as NAME_sd.
+
+        Raises RunFolderError before the last seed has finished.
+        """
+        return self.folder.scores()
+
+    @property
+    def seeds(self) -> Rows:
+        """The scores on dev: a row for each seed."""
+        rows = Rows()
+        for number, seed in self.folder.seeds():
+            scores = durable.read_json(seed.results, RunFolderError)["eval"]
+            rows.append({"seed": number, **{k: v for k, v in scores.items() if not isinstance(v, Mapping)}})
+        return rows
+
+    def predict(
+        self,
+        texts: Text | Iterable[Text] | pandas.DataFrame | Source,
+        *,
+        threshold: float | None = None,
+        scores: bool = False,
+        device: Device = "auto",
+        allow_unknown: bool = False,
+    ) -> Rows:
+        """Returns a row for each text or, from taggers, for each word.
+
+        A row has the columns of the input, then `predicted` and, for tasks with labels, `probability` and
+        (taggers: only with `scores`) the probability of each label.
+
+        Args:
+            texts: texts, pairs (tuples), sentences as lists of words, or rows (dicts or a DataFrame); or the
+                path of a file of them, as a Path, since a str is a text.
+            threshold: for taggers with two labels, the probability from which a word is marked; with several
+                labels per text, the one above which a label is predicted; for questions that may have no
+                answer, the no-answer score above which none is given (None: the model's).
+            scores: for taggers, whether to add the probability of each label for each word.
+            device: where to compute.
+            allow_unknown: whether to accept texts of which most tokens are unknown to the tokenizer.
+
+        Raises:
+            DataError: an input is not a text.
+            TokenizerError: too many tokens are unknown.
+            ModelError: the saved model is missing or damaged.
+            ConfigError: a `threshold` was passed, but the model has none, or it is out of range.
+        """
+        from electra.data.tables.passages import records
+        from electra.finetuning.predict import open_predictor
+
+        predictor = open_predictor(str(self.path), device, allow_unknown=allow_unknown)
+        if isinstance(texts, Path):
+            return Rows(predictor(texts, threshold=threshold, scores=scores).records())
+        inputs = [texts] if isinstance(texts, str | tuple | Mapping) else records(texts)
+        return Rows(predictor.texts(inputs, threshold, scores).records() if inputs else ())
+
+    def mistakes(self) -> Rows:
+        """Returns the dev examples that the saved model gets wrong, the most confident first.
+
+        A row has the columns of the input, `text`, `gold`, `predicted` and `probability`. For regression, all
+        examples are returned, the largest error first.
+
+        Raises:
+            ConfigError: the folder lacks dev.jsonl, because it is unfinished or from an old version.
+            RunFolderError: dev.jsonl is damaged.
+        """
+        from electra.finetuning.score.records import is_wrong
+
+        examples = self.folder.read_dev()
+        if not examples:
+            fix = "Rerun electra finetune to write it"
+            raise ConfigError("there is no dev.jsonl with the predictions on dev", where=self.path, fix=fix)
+        return Rows(sorted(filter(is_wrong, examples), key=_confidence_order))
+
+    def model(self) -> Model:
+        """Returns the saved model, to embed texts or to fine-tune it further."""
+        from electra.inference.model import Model
+
+        return Model(self.folder.model)
+
+
+def _confidence_order(row: Mapping[str, Any]) -> float:
+    if isinstance(row["gold"], int | float):
+        return -float(abs(row["predicted"] - row["gold"]))
+    return -(row.get("probability") or 0.0)

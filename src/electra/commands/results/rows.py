@@ -28,11 +28,10 @@ class Rows(list[dict[str, Any]]):
         """Returns the rows, or the first of them, as a table with aligned columns."""
         columns = list(dict.fromkeys(key for row in self for key in row))
         rows = [[str(name) for name in columns]]  # pandas names some 0, 1, ...
-        rows += [[cell(row.get(name)) for name in columns] for row in self[:most]]
+        rows += [[_cell(row.get(name)) for name in columns] for row in self[:most]]
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
 
-def cell(value: object) -> str:
-    """Returns a value as text for a table."""
+def _cell(value: object) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from electra.artifacts.evaluation_files import StudyFolder
 from electra.artifacts.session import raise_if_changed
-from electra.artifacts.study_files import StudyFolder
 from electra.data.corpus.store import TokenStore
 from electra.foundation import durable
 from electra.foundation.config import differences, find_recipe, read_toml

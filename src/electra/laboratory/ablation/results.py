@@ -4,10 +4,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from electra.artifacts.evaluation_files import baselines_of
 from electra.artifacts.run_files import RunFolder
-from electra.artifacts.study_files import baselines_of
-from electra.laboratory.ablation.floors import Floor
-from electra.laboratory.ablation.runs import StudyRun
+from electra.laboratory.ablation.runs import Floor, StudyRun
 from electra.laboratory.ablation.statistics import compare, holm, summarise
 
 FORMAT = 2

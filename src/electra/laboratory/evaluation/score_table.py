@@ -90,7 +90,7 @@ def _task_rows(state: EvaluationState, entry: TaskEntry) -> list[dict[str, Any]]
         scores = {
             model.name: _score(result, entry.split, metric)
             if (result := results[model.name])
-            else _absent(state, entry.name, model)
+            else _absent(state, entry, model)
             for model in state.models
         }
         return {
@@ -123,19 +123,20 @@ def _score(result: Mapping[str, Any], split: str, metric: str) -> dict[str, Any]
     return {**score, **{name: result.get(name) for name in COPIED_RESULTS}, "notes": result["notes"]}
 
 
-def _absent(state: EvaluationState, task: str, model: ModelEntry) -> dict[str, Any]:
+def _absent(state: EvaluationState, entry: TaskEntry, model: ModelEntry) -> dict[str, Any]:
+    task = entry.name
     if task not in state.plan["tasks"]:
         return {"status": "no data"}
     if (task, model.name) in state.failures:
         return {"status": "failed", "reason": state.failures[task, model.name]}
-    if not model.source and not has_baseline(state.suite, task):
+    if not model.source and not has_baseline(entry):
         return {"status": "no baseline"}
     return {"status": "waiting"}
 
 
-def has_baseline(suite: Suite, name: str) -> bool:
-    """Whether the baselines support the task of this name: not span extraction."""
-    return any(entry.name == name and load_task(entry.task).head != "reader" for entry in suite.task)
+def has_baseline(entry: TaskEntry) -> bool:
+    """Whether the baselines support a task: not span extraction."""
+    return load_task(entry.task).head != "reader"
 
 
 def _average(state: EvaluationState, average: Average, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ refused, and the message names it.
 import gc
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -37,16 +37,6 @@ from electra.foundation.work import Piece, run_pieces
 from electra.laboratory.analysis.contract import named_models
 from electra.laboratory.evaluation.score_table import EvaluationState, ModelEntry, has_baseline, write_record
 from electra.laboratory.evaluation.suite import Suite, TaskEntry, TaskFiles, find_data
-
-
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """Options of an evaluation."""
-
-    seeds: int = 1
-    device: Device = "auto"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of every fine-tuning; they override the suite's."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +91,17 @@ def evaluate(
     roots: Sequence[Path],
     out: Path,
     *,
-    options: EvaluationOptions,
+    settings: Mapping[str, Any],
+    seeds: int,
+    device: Device,
     say: Say,
     stop: Stop,
 ) -> dict[str, Any]:
-    """Runs all tasks that are not done yet, and returns the contents of evaluation.json, with failures."""
-    tasks = find_tasks(suite, options.settings, roots)
+    """Runs all tasks that are not done yet, and returns the contents of evaluation.json, with failures.
+
+    `settings` are those of every fine-tuning; they override the suite's.
+    """
+    tasks = find_tasks(suite, settings, roots)
     if not tasks:
         names = ", ".join(entry.name for entry in suite.task)
         fix = "Pass the folder that holds a folder of data for each task"
@@ -131,31 +126,32 @@ def evaluate(
             with session.exclusive():
                 write_record(state)
 
-        run_pieces(pieces_of(state, tasks, options), say=session.say, stop=stop, ended=ended)
+        run_pieces(pieces_of(state, tasks, seeds, device), say=session.say, stop=stop, ended=ended)
         with session.exclusive():
             return write_record(state)
 
 
 def pieces_of(
-    state: EvaluationState, tasks: Sequence[ReadyTask], options: EvaluationOptions
+    state: EvaluationState, tasks: Sequence[ReadyTask], seeds: int, device: Device
 ) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
     for ready, model in product(tasks, state.models):
         name, title = ready.entry.name, f"{ready.entry.name}, {model.name}"
-        if model.source or has_baseline(state.suite, name):
-            tuned, seeds = state.folder.task(model.folder, name), options.seeds if model.source else 1
-            work, key = partial(score_task, ready, model, tuned.path, options), (name, model.name)
-            pieces.append(Scoring(title, tuned.path, tuned.results.name, work, key=key, seeds=seeds))
+        if model.source or has_baseline(ready.entry):
+            tuned, key = state.folder.task(model.folder, name), (name, model.name)
+            work = partial(score_task, ready, model, tuned.path, seeds, device)
+            wanted = seeds if model.source else 1
+            pieces.append(Scoring(title, tuned.path, tuned.results.name, work, key=key, seeds=wanted))
     return pieces
 
 
 def score_task(
-    ready: ReadyTask, model: ModelEntry, out: Path, options: EvaluationOptions, *, say: Say, stop: Stop
+    ready: ReadyTask, model: ModelEntry, out: Path, seeds: int, device: Device, *, say: Say, stop: Stop
 ) -> None:
     """Fine-tunes a model on a task, or fits a baseline, and writes all_results.json."""
     others = {"test": ready.files.test, "extra_eval": ready.files.also}
-    settings = score_settings(ready, out, **others, seeds=options.seeds, device=options.device)
+    settings = score_settings(ready, out, **others, seeds=seeds, device=device)
     try:
         if not model.source:
             results = baselines.measure(model.name, settings)

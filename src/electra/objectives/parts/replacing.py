@@ -12,7 +12,6 @@ from torch import Tensor
 from electra.data.corpus.batches import Batch
 from electra.foundation import seeds
 from electra.foundation.config import check_positive, share
-from electra.foundation.errors import ConfigError
 from electra.model.pair import Generator
 from electra.objectives.parts import masking, vocabulary
 from electra.objectives.parts.interface import CorruptedBatch
@@ -119,11 +118,6 @@ class NoisyObjective(masking.MaskingObjective):
     """Base class of the objectives with noise."""
 
     config: NoisyOptions
-
-    def __init__(self, config: NoisyOptions, **context: Any) -> None:
-        super().__init__(config, **context)
-        if config.noise_share and self.statistics is None:
-            raise ConfigError("needs the token frequencies of the training text", key="objective.noise_share")
 
     @cached_property
     def frequencies(self) -> Noise:

@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from electra.artifacts.folder import distinct_names
 from electra.artifacts.model_files import ModelFolder
-from electra.data.corpus.unknown import Count, note
 from electra.foundation import durable
 from electra.foundation.errors import ElectraError, ModelError
 from electra.inference.model import Model
@@ -72,17 +71,6 @@ class StudiedModel(Model):
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which all networks of a model share."""
         return (next(iter(self.used.values()), None) or self.network("encoder")).tokenizer
-
-    def count_anew(self) -> None:
-        """Forgets which tokens were counted so far."""
-        for loaded in self.used.values():
-            loaded.tokenizer.counted = Count()
-
-    def unknown_note(self, allow: bool) -> str:
-        """Returns the note on the unknown tokens that were counted; see `data.corpus.unknown.note`."""
-        counted = (note(loaded.tokenizer, allow) for loaded in self.used.values())
-        line = next(filter(None, counted), "")
-        return f"{self.name}: {line}" if line else ""
 
     def describe(self) -> dict[str, Any]:
         """Returns the model as in the record, with the networks that were used."""

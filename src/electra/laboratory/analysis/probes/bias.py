@@ -22,7 +22,7 @@ from electra.laboratory.analysis.contract import Cell, Data, Findings, Input, Pr
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import word_ids
+from electra.laboratory.analysis.scoring.scorers import word_ids
 from electra.laboratory.analysis.texts import sample, tagged_sentences
 
 MIN_TOKENS = 20  # a group with fewer tokens has no rates
@@ -213,17 +213,11 @@ def add_tables_and_figures(findings: Findings, first: str, groups: Mapping[str, 
             rates = findings.select(factor, model=first, measure=kind)
             shown = [group for group in names if rates[group] is not None]
             if shown:
-                findings.figure(
-                    f"{kind}-by-{factor}".replace(" ", "-"),
-                    f"{kind.capitalize()} by {factor}",
-                    factor,
-                    "model",
-                    {"measure": kind, factor: shown},
-                    note="Rates with 95 % intervals.",
-                    unit="rate",
-                    kind="categories",
-                    references={"all tokens": findings.select(model=first)[kind].value},
-                )
+                name, title = f"{kind}-by-{factor}".replace(" ", "-"), f"{kind.capitalize()} by {factor}"
+                keep = {"measure": kind, factor: shown}
+                how = {"note": "Rates with 95 % intervals.", "unit": "rate", "kind": "categories"}
+                overall = {"all tokens": findings.select(model=first)[kind].value}
+                findings.figure(name, title, factor, "model", keep, references=overall, **how)
 
 
 def _bin_order(name: str) -> tuple[int, str]:

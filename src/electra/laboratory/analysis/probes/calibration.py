@@ -23,7 +23,7 @@ from electra.laboratory.analysis.contract import Data, Findings, Input, ProbeDat
 from electra.laboratory.analysis.measures import bootstrap, reliability
 from electra.laboratory.analysis.measures.reliability import UNCALIBRATED, bin_sums, bins_of, ece
 from electra.laboratory.analysis.scoring import token_rows
-from electra.laboratory.analysis.scoring.words import word_suspicion
+from electra.laboratory.analysis.scoring.scorers import word_suspicion
 
 GENERATOR, HUMAN = "generator's replacements", "learners' errors"
 WIDTH, MASS = "ECE, equal width", "ECE, equal mass"

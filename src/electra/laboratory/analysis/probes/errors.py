@@ -22,7 +22,7 @@ from electra.laboratory.analysis import contract, texts
 from electra.laboratory.analysis.contract import Data, Findings, Input, Network, Progress, StudiedModel
 from electra.laboratory.analysis.measures import bootstrap
 from electra.laboratory.analysis.measures.ranking import Ranking
-from electra.laboratory.analysis.scoring.words import word_ids, word_suspicion
+from electra.laboratory.analysis.scoring.scorers import word_ids, word_suspicion
 from electra.laboratory.analysis.texts import CORRECT, learner_inputs, read_learners, sample
 
 UNTYPED = "i"  # the label of an error without a type; any other label but "c" is a type

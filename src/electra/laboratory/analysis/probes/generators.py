@@ -108,18 +108,13 @@ class Probe(contract.Probe):
         how: dict[str, Any] = {"fraction": config.fraction, "seed": config.seed}
         for model in models:
             if (generator := model.optional("generator")) is not None:
-                made[own_generator(model.name)] = token_rows.by_generator(generator, rows, **how)
+                made[f"generator of {model.name}"] = token_rows.by_generator(generator, rows, **how)
         equal_frequency = np.ones(tokenizer.vocab_size)
         equal_frequency[list(tokenizer.specials)] = 0.0
         counts = np.bincount(np.concatenate(rows), minlength=tokenizer.vocab_size) * equal_frequency
         made[UNIFORM] = token_rows.by_frequency(rows, equal_frequency, **how)
         made[UNIGRAM] = token_rows.by_frequency(rows, counts, **how)
         return {name: text for name, text in made.items() if any(wrong.any() for wrong in text.replaced)}
-
-
-def own_generator(model: str) -> str:
-    """Returns the title of text that a model's generator corrupted."""
-    return f"generator of {model}"
 
 
 def add_measures(
@@ -161,8 +156,7 @@ def add_tables_and_figures(
     findings: Findings, corrupted: Mapping[str, Corrupted], discriminators: Sequence[str]
 ) -> None:
     """Adds the headline, tables and figures."""
-    first = discriminators[0]
-    own = own_generator(first)
+    first, own = discriminators[0], f"generator of {discriminators[0]}"
     for name in corrupted:
         title = "its own generator" if name == own else name
         findings.headline[f"AUC, {title}"] = findings.select(model=first, corruption=name)["AUC"]

@@ -21,7 +21,7 @@ from electra.foundation.errors import ConfigError, ModelError
 from electra.laboratory.analysis import contract
 from electra.laboratory.analysis.contract import Data, Estimate, Findings, Input, Progress, StudiedModel
 from electra.laboratory.analysis.measures.bootstrap import half_samples
-from electra.laboratory.analysis.scoring.words import word_ids_at
+from electra.laboratory.analysis.scoring.scorers import word_ids_at
 from electra.laboratory.analysis.texts import at_least_0, sample, tagged_sentences
 from electra.model import hidden
 
@@ -150,8 +150,8 @@ def encoders_of(models: Sequence[StudiedModel], untrained: bool) -> dict[str, "L
 
 def rows_of_words(
     tokenizer: "Tokenizer", sentences: Sequence[Sequence[str]], max_positions: int
-) -> list[hidden.Row]:
-    """Returns token rows of sentences given as words.
+) -> list[tuple[Ints, Ints]]:
+    """Returns the token ids of sentences given as words, and each token's word: see `hidden.word_vectors`.
 
     Words are joined by spaces; a token belongs to the word with its last character. Tokens beyond the model's
     positions are dropped, so a word may have no token.
@@ -160,9 +160,8 @@ def rows_of_words(
     for words in sentences:
         encoding = tokenizer.encode(" ".join(words))
         kept = [i for i, special in enumerate(encoding.special) if not special][: max_positions - 2]
-        owner = word_ids_at(words, [encoding.offsets[i] for i in kept])
         ids = np.array([specials.cls, *(encoding.ids[i] for i in kept), specials.sep], np.int64)
-        rows.append(hidden.Row(ids, np.pad(owner, 1, constant_values=hidden.NO_WORD)))
+        rows.append((ids, word_ids_at(words, [encoding.offsets[i] for i in kept])))
     return rows
 
 

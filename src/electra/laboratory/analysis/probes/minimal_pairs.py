@@ -8,9 +8,10 @@ baseline that only counts tokens.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from typing_extensions import override
@@ -56,26 +57,6 @@ class MinimalPairs:
     num_equal: int  # pairs left out because their sentences are equal (BLiMP has a few by mistake)
 
 
-@dataclass(frozen=True)
-class Column:
-    """The scores [pairs] that one scorer of one model gave to all pairs, over all paradigms."""
-
-    model: str
-    scorer: str
-    good: Floats
-    bad: Floats
-
-    @property
-    def title(self) -> str:
-        """The scorer in words."""
-        return SCORERS[self.scorer].title if self.scorer in SCORERS else SHORTER_TITLE
-
-    @property
-    def is_sum(self) -> bool:
-        """Whether the score is a sum over tokens, which is what the literature calls a sentence's score."""
-        return self.scorer in SCORERS and SCORERS[self.scorer].reduction == "sum"
-
-
 class Probe(contract.Probe):
     """Scores minimal pairs with every scorer that the models have a network for."""
 
@@ -108,7 +89,7 @@ class Probe(contract.Probe):
         read = [read_minimal_pairs(path, self.config.limit) for path in files]
         names = distinct_names([(*f.parent.parts, each.name) for f, each in zip(files, read, strict=True)])
         paradigms = [replace(each, name=name) for each, name in zip(read, names, strict=True)]
-        return report(paradigms, columns_of(models, paradigms, self.config.scorers, progress))
+        return report(paradigms, differences_of(models, paradigms, self.config.scorers, progress))
 
 
 @dataclass(frozen=True)
@@ -132,9 +113,8 @@ class Accuracy:
         return max(0.0, centre - half_width), min(1.0, centre + half_width)
 
 
-def compare_scores(good: Floats, bad: Floats) -> Accuracy:
-    """Compares the scores [N] of the good sentences with those of the bad ones."""
-    difference = good - bad
+def accuracy_of(difference: Floats) -> Accuracy:
+    """Compares the scores of the good sentences with those of the bad ones, by their differences [N]."""
     return Accuracy(int((difference > TIE).sum()), int((np.abs(difference) <= TIE).sum()), len(difference))
 
 
@@ -149,43 +129,48 @@ def mean_over_paradigms(parts: Sequence[Accuracy]) -> Estimate:
     return Estimate(mean, mean - below, mean + above)
 
 
-def columns_of(
+def differences_of(
     models: Sequence[StudiedModel],
     paradigms: Sequence[MinimalPairs],
     scorers: Sequence[str],
     progress: Progress,
-) -> list[Column]:
-    """Returns a column for each scorer of each model; each model's last is its length baseline."""
+) -> dict[tuple[str, str], Floats]:
+    """Returns, by model and scorer, the scores of the good sentences minus those of the bad ones [pairs].
+
+    Each model's last scorer is its length baseline.
+    """
     good = [sentence for paradigm in paradigms for sentence in paradigm.good]
     bad = [sentence for paradigm in paradigms for sentence in paradigm.bad]
     scores = scores_of(models, scorers, [*good, *bad], progress)
-    columns = []
+    differences = {}
     for model in models:
         lengths = np.array([len(ids) for ids in model.tokenizer.encode_corpus([*good, *bad])], np.float64)
         of_model = {name: values for (scored, name), values in scores.items() if scored == model.name}
         for name, values in {**of_model, SHORTER: -lengths}.items():
-            columns.append(Column(model.name, name, values[: len(good)], values[len(good) :]))
-    return columns
+            differences[model.name, name] = values[: len(good)] - values[len(good) :]
+    return differences
 
 
-def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Findings:
+def report(paradigms: Sequence[MinimalPairs], differences: Mapping[tuple[str, str], Floats]) -> Findings:
     """Returns the findings: accuracies by benchmark, phenomenon and paradigm."""
     ends = np.cumsum([len(paradigm.good) for paradigm in paradigms])[:-1]
     benchmarks = list(dict.fromkeys(paradigm.benchmark for paradigm in paradigms))
     by_benchmark = sorted(paradigms, key=lambda paradigm: benchmarks.index(paradigm.benchmark))
     phenomena = list(dict.fromkeys(paradigm.phenomenon for paradigm in by_benchmark))
-    models = list(dict.fromkeys(column.model for column in columns))
-    labels = [f"{c.model}: {c.scorer}" if len(models) > 1 else c.scorer for c in columns]
+    models = list(dict.fromkeys(model for model, _ in differences))
+    labels = {(m, scorer): f"{m}: {scorer}" if len(models) > 1 else scorer for m, scorer in differences}
+    # the sums over tokens, which are what the literature calls a sentence's score
+    sums = [each for each in differences if each[1] in SCORERS and SCORERS[each[1]].reduction == "sum"]
     findings = Findings()
-    for column, label in zip(columns, labels, strict=True):
-        pairs = zip(np.split(column.good, ends), np.split(column.bad, ends), strict=True)
-        parts = dict(zip(paradigms, (compare_scores(good, bad) for good, bad in pairs), strict=True))
-        at = {"model": column.model, "scorer": column.scorer, "description": column.title}
+    for (model, scorer), of_pairs in differences.items():
+        parts = dict(zip(paradigms, map(accuracy_of, np.split(of_pairs, ends)), strict=True))
+        title, label = SCORERS[scorer].title if scorer in SCORERS else SHORTER_TITLE, labels[model, scorer]
+        at = {"model": model, "scorer": scorer, "description": title}
         for name in benchmarks:
             mean = mean_over_paradigms([part for each, part in parts.items() if each.benchmark == name])
             findings.add(mean, measure=name, **at)
-            if column.model == models[0] and column.is_sum:
-                findings.headline[f"{name}: {column.scorer}"] = mean
+            if model == models[0] and (model, scorer) in sums:
+                findings.headline[f"{name}: {scorer}"] = mean
         findings.add(sum(part.ties for part in parts.values()), measure="ties", **at)
         for name in phenomena:
             mean = mean_over_paradigms([part for each, part in parts.items() if each.phenomenon == name])
@@ -199,21 +184,14 @@ def report(paradigms: Sequence[MinimalPairs], columns: Sequence[Column]) -> Find
     findings.table("Accuracy", "model", "scorer", "description", note=note)
     findings.table("By phenomenon", "phenomenon", note="Means over each phenomenon's paradigms.")
     findings.table("By paradigm", "paradigm", "phenomenon")
+    note = "Sums over tokens; marks are means over paradigms with 95 % intervals."
+    how: dict[str, Any] = {"note": note, "unit": "accuracy", "kind": "categories"}
+    how |= {"references": {"chance": 0.5}, "x_range": (0, 1)}
     for model in models:
-        sums = [label for c, label in zip(columns, labels, strict=True) if c.model == model and c.is_sum]
         letters = "".join(letter if letter.isalnum() else f"-{ord(letter):x}-" for letter in model)
-        findings.figure(
-            f"phenomena-{letters}",
-            f"{model}: accuracy by phenomenon",
-            "phenomenon",
-            "measure",
-            {"measure": sums},
-            note="Sums over tokens; marks are means over paradigms with 95 % intervals.",
-            unit="accuracy",
-            kind="categories",
-            references={"chance": 0.5},
-            x_range=(0, 1),
-        )
+        keep = {"measure": [labels[each] for each in sums if each[0] == model]}
+        name, title = f"phenomena-{letters}", f"{model}: accuracy by phenomenon"
+        findings.figure(name, title, "phenomenon", "measure", keep, **how)
     for name in benchmarks:
         members = [paradigm for paradigm in paradigms if paradigm.benchmark == name]
         equal = sum(paradigm.num_equal for paradigm in members)

@@ -1,4 +1,4 @@
-"""Scores of whole sentences: how acceptable, or how likely, a network finds each sentence.
+"""Scores of whole sentences and of words: how acceptable, or how likely, a network finds them.
 
 A *reading* is a value that a network gives each token x_t of a sentence x. A *scorer* is a reading and a way
 to reduce the values of all tokens to one number.
@@ -16,7 +16,7 @@ rest), so `original` is refused as meaningless. A "generator" is any masked lang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -26,12 +26,13 @@ from electra.exchange.configs import LOG_ODDS
 from electra.foundation.arrays import Floats, Ints
 from electra.foundation.errors import ConfigError, ModelError, nearest
 from electra.foundation.progress import Progress
-from electra.inference.detection import overlapping_windows
+from electra.inference.detection import overlapping_windows, tokenize
 from electra.laboratory.analysis.scoring.token_rows import in_parts
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from electra.data.corpus.tokenizer import Tokenizer
     from electra.exchange.load import Loaded
     from electra.laboratory.analysis.contract import StudiedModel
     from electra.model.passes import PaddedBatch
@@ -51,25 +52,21 @@ NETWORKS: dict[Reading, Network] = {
 class Scorer(NamedTuple):
     """A way to reduce a sentence to one number; higher means more acceptable."""
 
-    name: str
     reading: Reading
     reduction: Literal["sum", "mean", "min"]
     title: str
 
 
-SCORERS: dict[str, Scorer] = {
-    scorer.name: scorer
-    for scorer in (
-        Scorer("original", "original", "sum", "sum of log P(original)"),
-        Scorer("original-mean", "original", "mean", "mean of log P(original)"),
-        Scorer("odds", "odds", "sum", "sum of the log-odds of original"),
-        Scorer("odds-mean", "odds", "mean", "mean of the log-odds of original"),
-        Scorer("margin", "odds", "min", "the most suspicious token's log-odds of original"),
-        Scorer("pll", "masked", "sum", "pseudo-log-likelihood"),
-        Scorer("pll-mean", "masked", "mean", "pseudo-log-likelihood per token"),
-        Scorer("unmasked", "unmasked", "sum", "log-likelihood in one pass, nothing masked"),
-        Scorer("unmasked-mean", "unmasked", "mean", "log-likelihood per token in one pass, nothing masked"),
-    )
+SCORERS = {
+    "original": Scorer("original", "sum", "sum of log P(original)"),
+    "original-mean": Scorer("original", "mean", "mean of log P(original)"),
+    "odds": Scorer("odds", "sum", "sum of the log-odds of original"),
+    "odds-mean": Scorer("odds", "mean", "mean of the log-odds of original"),
+    "margin": Scorer("odds", "min", "the most suspicious token's log-odds of original"),
+    "pll": Scorer("masked", "sum", "pseudo-log-likelihood"),
+    "pll-mean": Scorer("masked", "mean", "pseudo-log-likelihood per token"),
+    "unmasked": Scorer("unmasked", "sum", "log-likelihood in one pass, nothing masked"),
+    "unmasked-mean": Scorer("unmasked", "mean", "log-likelihood per token in one pass, nothing masked"),
 }
 
 
@@ -96,9 +93,9 @@ def find_scorer(name: str) -> Scorer:
 
 def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]) -> dict[str, Floats]:
     """Returns, by scorer, a score for each text (0 without tokens); those of one reading share its passes."""
-    chosen = [find_scorer(name) for name in scorers]
+    chosen = {name: find_scorer(name) for name in scorers}
     values: dict[Reading, list[Floats]] = {}
-    for reading in sorted({each.reading for each in chosen}):
+    for reading in sorted({each.reading for each in chosen.values()}):
         is_same_pass = reading == "original" and "odds" in values and not _obstacle(loaded, reading)
         values[reading] = (
             list(map(log_expit, values["odds"])) if is_same_pass else token_scores(loaded, texts, reading)
@@ -108,8 +105,8 @@ def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]
         return float(getattr(tokens, reduction)()) if len(tokens) else 0.0
 
     return {
-        each.name: np.array([reduce(tokens, each.reduction) for tokens in values[each.reading]])
-        for each in chosen
+        name: np.array([reduce(tokens, each.reduction) for tokens in values[each.reading]])
+        for name, each in chosen.items()
     }
 
 
@@ -203,10 +200,42 @@ def _scorers_by_network(model: StudiedModel, scorers: Sequence[str]) -> dict[Net
     if not networks:
         model.network("discriminator")  # raises, saying what the model is instead
     usable = {kind: scorers_for(network) for kind, network in networks.items()}
-    requested = [find_scorer(name).name for name in scorers]
-    chosen = {kind: [name for name in requested or names if name in names] for kind, names in usable.items()}
+    for name in scorers:
+        find_scorer(name)  # raises if there is none
+    chosen = {kind: [name for name in scorers or names if name in names] for kind, names in usable.items()}
     if not any(chosen.values()):
         problem = f"{model.name} has only {' and '.join(usable)}, which none of these scorers uses"
         fix = f"Choose among {', '.join(name for names in usable.values() for name in names)}"
         raise ConfigError(problem, where="scorers", fix=fix)
     return {kind: names for kind, names in chosen.items() if names}
+
+
+def word_ids(tokenizer: Tokenizer, words: Sequence[str]) -> Ints:
+    """Returns the index of each token's word, for words joined by spaces."""
+    return word_ids_at(words, tokenize(tokenizer, " ".join(words)).offsets)
+
+
+def word_ids_at(words: Sequence[str], offsets: Iterable[tuple[int, int]]) -> Ints:
+    """Returns the index of each token's word, from the tokens' offsets in the words joined by spaces.
+
+    A token belongs to the word with its last character: some tokenizers let a token begin with a space.
+    """
+    ends = np.cumsum([len(word) + 1 for word in words])
+    last_character = np.array([max(end - 1, 0) for _, end in offsets], np.int64)
+    return np.searchsorted(ends, last_character, side="right").astype(np.int64)
+
+
+def word_suspicion(loaded: Loaded, texts: Sequence[Sequence[str]], reading: Reading) -> list[Floats]:
+    """Returns, for each sentence given as words, the suspicion [words] of each word's most suspicious token.
+
+    The suspicion of a token is its reading, negated: odds become log-odds of "replaced", log p becomes
+    surprisal. A word without tokens gets NaN. Raises ModelError if the network cannot give this reading.
+    """
+    per_token = token_scores(loaded, [" ".join(words) for words in texts], reading)
+    suspicions = []
+    for words, values in zip(texts, per_token, strict=True):
+        ids, by_word = word_ids(loaded.tokenizer, words), np.full(len(words), np.nan)
+        assert len(ids) == len(values), "the two tokenisations differ"
+        np.fmax.at(by_word, ids, -values)
+        suspicions.append(by_word)
+    return suspicions

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -46,14 +46,6 @@ class Corrupted:
         return np.repeat(np.arange(len(self.rows)), [len(row) for row in self.rows])
 
 
-class TokenPredictions(NamedTuple):
-    """A generator's predictions at the chosen positions of one row, in order."""
-
-    sampled: Ints
-    log_sampled: Floats  # log p of the sample
-    log_truth: Floats  # log p of the original token
-
-
 def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
     """Returns, for each row, the log-odds [tokens] that each token was replaced; ModelError for energies."""
     require_log_odds(discriminator)
@@ -68,16 +60,17 @@ def log_odds(discriminator: Loaded, rows: Sequence[Ints]) -> list[Floats]:
 
 def predict(
     generator: Loaded, rows: Sequence[Ints], shown: Sequence[Ints], chosen: Sequence[Bools], *, seed: int = 0
-) -> list[TokenPredictions]:
-    """Predicts and samples the tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
+) -> list[tuple[Ints, Floats, Floats]]:
+    """Samples tokens of `rows` at the `chosen` positions (a mask [tokens] for each row).
 
-    The generator reads the rows as `shown`. Every row has a key of its own, made from `seed`.
+    Returns, for each row, the samples, their log p and that of the original tokens. The generator reads the
+    rows as `shown`. Every row has a key of its own, made from `seed`.
     """
     from electra.model.passes import map_rows
 
     keys = seeds.keys(seed, "analysis/sample-token", 0, np.arange(len(rows)))
 
-    def predict_batch(batch: PaddedBatch) -> list[TokenPredictions]:
+    def predict_batch(batch: PaddedBatch) -> list[tuple[Ints, Floats, Floats]]:
         positions = [np.flatnonzero(chosen[i]) for i in batch.index]
         batch_index = np.repeat(np.arange(len(positions)), [len(row) for row in positions])
         uniforms = [seeds.uniforms(keys[i], len(rows[i]))[chosen[i]] for i in batch.index]
@@ -86,8 +79,7 @@ def predict(
         hidden_ND = states[batch_index, np.concatenate(positions) + 1]
         columns = _predict(generator, hidden_ND, targets, np.concatenate(uniforms))
         ends = np.cumsum([len(row) for row in positions])[:-1]
-        by_row = zip(*(np.split(column, ends) for column in columns), strict=True)
-        return [TokenPredictions(*values) for values in by_row]
+        return list(zip(*(np.split(column, ends) for column in columns), strict=True))
 
     pad = generator.tokenizer.specials.pad
     return list(map_rows(with_special_tokens(generator, shown), predict_batch, generator.device, pad=pad))
@@ -116,8 +108,8 @@ def by_generator(
     predictions = predict(generator, rows, shown_rows, chosen_masks, seed=seed)
     new_rows, advantage = [row.copy() for row in rows], [np.full(len(row), np.nan) for row in rows]
     for row, gain, is_chosen, predicted in zip(new_rows, advantage, chosen_masks, predictions, strict=True):
-        row[is_chosen] = predicted.sampled
-        gain[is_chosen] = predicted.log_sampled - predicted.log_truth
+        row[is_chosen], log_sampled, log_truth = predicted
+        gain[is_chosen] = log_sampled - log_truth
     return Corrupted(new_rows, [a != b for a, b in zip(new_rows, rows, strict=True)], advantage)
 
 
