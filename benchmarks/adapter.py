@@ -51,9 +51,7 @@ def write_model(folder: Path) -> None:
     tokenizer = Tokenizer.load(locate("tiny-en") / "discriminator")
     torch.manual_seed(0)
     shape = {"hidden_size": 384, "num_attention_heads": 12, "intermediate_size": 1536, "num_hidden_layers": 6}
-    config = transformers.BertConfig(
-        vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.specials.pad, **shape
-    )
+    config = transformers.BertConfig(vocab_size=tokenizer.vocab_size, pad_token_id=tokenizer.specials.pad, **shape)
     transformers.BertModel(config).save_pretrained(folder)
     tokenizer.save(folder)
 

@@ -49,9 +49,7 @@ def timed(work: Callable[[], Any], count: int) -> tuple[Any, dict[str, float]]:
 def options(doc: str | None, rounds: int = 3) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=rounds, help="number of turns of each contender")
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/bench"), help="folder for the JSON file and the figure"
-    )
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="folder for the JSON file and the figure")
     return parser
 
 

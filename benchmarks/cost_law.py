@@ -59,8 +59,7 @@ def grid(sizes: list[str]) -> list[Point]:
     centre = Point(sizes[0])
     points = [Point(size) for size in sizes]
     points += [
-        replace(centre, length=length, batch=centre.batch * centre.length // length)
-        for length in (64, 256, 512)
+        replace(centre, length=length, batch=centre.batch * centre.length // length) for length in (64, 256, 512)
     ]
     points += [replace(centre, batch=batch) for batch in (4, 64)]
     return points + [replace(centre, vocabulary=vocabulary) for vocabulary in (2048, 30522)]
@@ -139,13 +138,9 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    names = [
-        f"{row['size']}, {row['batch']} x {row['length']}, {row['vocabulary']:,} entries" for row in rows
-    ]
+    names = [f"{row['size']}, {row['batch']} x {row['length']}, {row['vocabulary']:,} entries" for row in rows]
     figure, axes = pyplot.subplots(figsize=(7, 0.8 + 0.3 * len(rows)), layout="constrained")
-    axes.scatter(
-        [1 / row["seconds_per_token"] for row in rows], names, color="#0072B2", label="measured", zorder=2
-    )
+    axes.scatter([1 / row["seconds_per_token"] for row in rows], names, color="#0072B2", label="measured", zorder=2)
     axes.scatter(
         [1 / row["predicted"] for row in rows],
         names,
@@ -165,9 +160,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="seconds of training at each point (at least four updates)"
     )
@@ -202,10 +195,7 @@ def main() -> None:
         shape = f"{row['size']:8}{row['length']:8}{row['batch']:8}{row['vocabulary']:12,}"
         print(f"{shape}{1 / row['seconds_per_token']:12,.0f}{1 / row['predicted']:12,.0f}")
     for name, value in law.items():
-        print(
-            f"{name}: {value:.3g} s"
-            + (f" ({1 / value / 1e9:,.1f} G a second)" if "FLOP" in name and value else "")
-        )
+        print(f"{name}: {value:.3g} s" + (f" ({1 / value / 1e9:,.1f} G a second)" if "FLOP" in name and value else ""))
     print(f"largest error of the law: {max(map(abs, errors)):.0%}")
 
 

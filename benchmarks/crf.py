@@ -76,13 +76,9 @@ def entities(tags: list[str]) -> set[tuple[int, int, str]]:
 
 def score(model: Any, rows: list[Sentence], of_entities: bool) -> float:
     """Returns the accuracy of tags, or the F1 of entities."""
-    pairs = list(
-        zip(model.predict([features(words) for words, _ in rows]), (t for _, t in rows), strict=True)
-    )
+    pairs = list(zip(model.predict([features(words) for words, _ in rows]), (t for _, t in rows), strict=True))
     if not of_entities:
-        return float(
-            np.mean([said == tag for one, gold in pairs for said, tag in zip(one, gold, strict=True)])
-        )
+        return float(np.mean([said == tag for one, gold in pairs for said, tag in zip(one, gold, strict=True)]))
     spans = [(entities(list(one)), entities(gold)) for one, gold in pairs]
     return 2 * sum(len(a & b) for a, b in spans) / max(1, sum(len(a) + len(b) for a, b in spans))
 
@@ -95,8 +91,7 @@ def choose(train: list[Sentence], of_entities: bool) -> tuple[float, float]:
         scores = []
         for i in range(FOLDS):
             rest, held_out = (
-                [row for row, at in zip(train, fold, strict=True) if (at == i) == out]
-                for out in (False, True)
+                [row for row, at in zip(train, fold, strict=True) if (at == i) == out] for out in (False, True)
             )
             scores.append(score(fit(rest, *penalties), held_out, of_entities))
         means.append(float(np.mean(scores)))

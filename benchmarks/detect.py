@@ -91,9 +91,7 @@ def reference(model: str, texts: list[str]) -> Callable[[], list[list[float]]]:
                 logits = network(**batch).logits
                 probabilities = (logits[..., 1] - logits[..., 0] if modern else logits).sigmoid()
             lengths = batch["attention_mask"].sum(1).tolist()
-            scores += [
-                row[1 : length - 1].tolist() for row, length in zip(probabilities, lengths, strict=True)
-            ]
+            scores += [row[1 : length - 1].tolist() for row, length in zip(probabilities, lengths, strict=True)]
         return scores
 
     return score
@@ -109,9 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     texts = read_sentences(arguments.sentences)
     if arguments.side:
-        score = {"electra": ours, "transformers": reference}.get(arguments.side, graph)(
-            arguments.model, texts
-        )
+        score = {"electra": ours, "transformers": reference}.get(arguments.side, graph)(arguments.model, texts)
         scores, timing = timed(score, len(texts))
         np.save(arguments.scores, np.concatenate([np.array(row) for row in scores]))
         print(json.dumps({**timing, "tokens": sum(map(len, scores))}))

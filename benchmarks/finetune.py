@@ -134,9 +134,7 @@ def reference(arguments: argparse.Namespace, folder: str) -> dict[str, float]:
     is_number = metric == "spearmanr"
     tokenizer, network = (
         AutoTokenizer.from_pretrained(arguments.model),
-        AutoModelForSequenceClassification.from_pretrained(
-            arguments.model, num_labels=1 if is_number else len(labels)
-        ),
+        AutoModelForSequenceClassification.from_pretrained(arguments.model, num_labels=1 if is_number else len(labels)),
     )
 
     def encode(rows: list[Row]) -> list[dict[str, Any]]:
@@ -200,9 +198,7 @@ def main() -> None:
     shared += ["--defaults"] if arguments.defaults else []
     with tempfile.TemporaryDirectory() as folder:
         shorten(Path(arguments.data), Path(folder), {"train": arguments.examples, "dev": arguments.dev})
-        contenders = [
-            Contender(side, python(__file__, *shared, f"--data={folder}", "--side", side)) for side in SIDES
-        ]
+        contenders = [Contender(side, python(__file__, *shared, f"--data={folder}", "--side", side)) for side in SIDES]
         rates = {"rate": "examples_per_s", "unit": "examples/s", "baseline": SIDES[0]}
         result = compare(f"finetune-{arguments.task}", contenders, arguments, **rates)
     for side, row in result["contenders"].items():

@@ -58,9 +58,7 @@ def score(nlp: Any, docs: list[Any], pipe: str, matthews: bool) -> float:
         said = [max(doc.cats, key=doc.cats.get) for doc in nlp.pipe(doc.text for doc in docs)]
         gold = [max(doc.cats, key=doc.cats.get) for doc in docs]
         return float((matthews_corrcoef if matthews else accuracy_score)(gold, said))
-    pairs = list(
-        zip(nlp.pipe(Doc(nlp.vocab, words=[t.text for t in doc]) for doc in docs), docs, strict=True)
-    )
+    pairs = list(zip(nlp.pipe(Doc(nlp.vocab, words=[t.text for t in doc]) for doc in docs), docs, strict=True))
     if pipe == "tagger":
         same = [a.tag_ == b.tag_ for one, gold in pairs for a, b in zip(one, gold, strict=True)]
         return float(sum(same) / len(same))
@@ -99,9 +97,7 @@ def main() -> None:
     nlp.from_bytes(kept)
     result = score(nlp, documents(nlp, given.test, pipe), pipe, given.matthews)
     seconds = round(time.monotonic() - began, 1)
-    print(
-        json.dumps({"score": round(result, 4), "epochs": epoch + 1, "bytes": len(kept), "seconds": seconds})
-    )
+    print(json.dumps({"score": round(result, 4), "epochs": epoch + 1, "bytes": len(kept), "seconds": seconds}))
 
 
 if __name__ == "__main__":

@@ -31,9 +31,7 @@ Rows = list[list[str]]
 def read(path: Path) -> tuple[Rows, list[str]]:
     """Returns the texts and the labels."""
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [[text for name, text in row.items() if name != "label"] for row in rows], [
-        r["label"] for r in rows
-    ]
+    return [[text for name, text in row.items() if name != "label"] for row in rows], [r["label"] for r in rows]
 
 
 def views(rows: Rows) -> list[list[str]]:

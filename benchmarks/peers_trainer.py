@@ -95,9 +95,7 @@ class Peer:
         tags = [self.tags(row, predicted) for row, predicted in zip(rows, said, strict=True)]
         gold = [row["labels"] for row in rows]
         if not self.given.entities:
-            same = [
-                a == b for one, two in zip(tags, gold, strict=True) for a, b in zip(one, two, strict=True)
-            ]
+            same = [a == b for one, two in zip(tags, gold, strict=True) for a, b in zip(one, two, strict=True)]
             return sum(same) / len(same)
         spans = [(entities(one), entities(two)) for one, two in zip(tags, gold, strict=True)]
         return 2 * sum(len(a & b) for a, b in spans) / max(1, sum(len(a) + len(b) for a, b in spans))

@@ -113,15 +113,11 @@ def main() -> None:
         write_texts(source, Path(model), arguments.texts)
         given = [*([arguments.model] if arguments.model else []), f"--out={arguments.out}"]
         given += [f"--texts={arguments.texts}"]
-        sides = [
-            Contender(side, python(__file__, *given, "--side", side)) for side in ("transformers", "electra")
-        ]
+        sides = [Contender(side, python(__file__, *given, "--side", side)) for side in ("transformers", "electra")]
         rates: dict[str, Any] = {"rate": "texts_per_s", "unit": "texts/s", "baseline": "transformers"}
         compare("predict", sides, arguments, **rates)
         ours, theirs = (probabilities(targets[side]) for side in ("electra", "transformers"))
-        difference = max(
-            abs(a - b) for rows in zip(ours, theirs, strict=True) for a, b in zip(*rows, strict=True)
-        )
+        difference = max(abs(a - b) for rows in zip(ours, theirs, strict=True) for a, b in zip(*rows, strict=True))
         print(f"largest difference of a probability: {difference:.1e}")
         assert difference < DIFFERENCE, "the two sides answer differently"
 

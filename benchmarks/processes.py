@@ -40,9 +40,7 @@ def two_nodes() -> Iterator[bool]:
         return subprocess.run(["ip", *words], check=False, capture_output=True).returncode
 
     failed = sum(ip("netns", "add", name) for name in NODES)
-    failed += ip(
-        "link", "add", "cable", "netns", NODES[0], "type", "veth", "peer", "cable", "netns", NODES[1]
-    )
+    failed += ip("link", "add", "cable", "netns", NODES[0], "type", "veth", "peer", "cable", "netns", NODES[1])
     for number, name in enumerate(NODES, 1):
         failed += ip("-n", name, "address", "add", f"10.201.78.{number}/24", "dev", "cable")
         failed += ip("-n", name, "link", "set", "cable", "up") + ip("-n", name, "link", "set", "lo", "up")
@@ -53,9 +51,7 @@ def two_nodes() -> Iterator[bool]:
             ip("netns", "delete", name)
 
 
-def run(
-    store: Path, out: Path, place: tuple[int, bool], summation: str, arguments: argparse.Namespace
-) -> float:
+def run(store: Path, out: Path, place: tuple[int, bool], summation: str, arguments: argparse.Namespace) -> float:
     """Trains, and returns the median seconds of an update, without the first five."""
     processes, nodes = place
     words = ["pretrain", "--recipe", "tiny", "--store", str(store), "--out", str(out)]
@@ -109,9 +105,7 @@ def run(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--processes", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)

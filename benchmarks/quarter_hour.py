@@ -50,17 +50,13 @@ class Stages:
         """Runs a command with what is left of the stage, keeps its output, and returns its last line."""
         log = self.keep / f"{name}.txt"
         with log.open("w") as file:
-            subprocess.run(
-                command, stdout=file, stderr=subprocess.STDOUT, check=True, timeout=self.left(stage)
-            )
+            subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=True, timeout=self.left(stage))
         return log.read_text().splitlines()[-1]
 
     def test(self) -> Any:
         marked = ["-k", "cpu"] if self.rehearse else ["-m", "cuda"]
         tests = HERE.parent / "tests" / "training" / "test_devices.py"
-        return self.call(
-            "test", python("-m", "pytest", "-q", "-p", "no:cacheprovider", *marked, tests), "test"
-        )
+        return self.call("test", python("-m", "pytest", "-q", "-p", "no:cacheprovider", *marked, tests), "test")
 
     def speed(self) -> Any:
         found = self.so_far("speed")
@@ -81,12 +77,8 @@ class Stages:
                 if f"{size} {rows} {name}" in found:
                     continue
                 try:
-                    row = json.loads(
-                        self.call("speed", command, f"speed-{size}-{rows}-{name.replace(', ', '-')}")
-                    )
-                    found[f"{size} {rows} {name}"] = {
-                        key: row.get(key) for key in ("tokens_per_s_median", "mfu")
-                    }
+                    row = json.loads(self.call("speed", command, f"speed-{size}-{rows}-{name.replace(', ', '-')}"))
+                    found[f"{size} {rows} {name}"] = {key: row.get(key) for key in ("tokens_per_s_median", "mfu")}
                 except (subprocess.SubprocessError, ValueError, IndexError) as error:
                     found[f"{size} {rows} {name}"] = {"failed": str(error)[:300]}
                 self.record("speed-so-far", found)
@@ -95,9 +87,7 @@ class Stages:
     def train(self) -> Any:
         store, run = self.out / "store", self.out / "run"
         if not (store / "manifest.json").exists():
-            texts = [
-                str(file) for pattern in ENGLISH for file in sorted((self.data / "corpora").glob(pattern))
-            ]
+            texts = [str(file) for pattern in ENGLISH for file in sorted((self.data / "corpora").glob(pattern))]
             texts = ["python-docs"] if self.rehearse else texts
             size = ["--vocab-size", 2000 if self.rehearse else 30522]
             self.call("train", electra("prepare", *texts, "--out", store, *size), "prepare")
@@ -160,18 +150,14 @@ def checked(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--stages", nargs="+", choices=list(LIMITS), default=list(LIMITS))
     parser.add_argument("--minutes", type=float, default=14)
     parser.add_argument("--out", type=Path, default=Path("runs/quarter-hour"))
     parser.add_argument("--rehearse", action="store_true", help="tiny shapes on the CPU")
     arguments = parser.parse_args()
-    stages = Stages(
-        arguments.data, arguments.out, arguments.rehearse, time.monotonic() + 60 * arguments.minutes
-    )
+    stages = Stages(arguments.data, arguments.out, arguments.rehearse, time.monotonic() + 60 * arguments.minutes)
     failed = False
     for stage in arguments.stages:
         if (stages.keep / f"{stage}.json").exists():

@@ -58,9 +58,7 @@ GLUE = {
     "cola": english("glue/cola", "train.tsv", "dev.tsv", "cola", "3", "1"),
     "mrpc": english("glue/mrpc", "train.tsv", "dev.tsv", "mrpc", "#1 String", "#2 String", "Quality"),
     "rte": english("glue/rte", "train.tsv", "dev.tsv", "rte", "sentence1", "sentence2", "label"),
-    "mnli": english(
-        "glue/mnli", "train-10k.jsonl", "dev-4908.jsonl", "mnli", "premise", "hypothesis", "label"
-    ),
+    "mnli": english("glue/mnli", "train-10k.jsonl", "dev-4908.jsonl", "mnli", "premise", "hypothesis", "label"),
 }
 TASKS = TAGS | ENTITIES | TOPICS | SINGLE | GLUE
 
@@ -72,15 +70,9 @@ def read(path: Path, task: Task) -> list[Row]:
     if not task.columns:
         of_conllu = ".conllu" in path.name
         blocks = [[line.split("\t") for line in block.splitlines()] for block in content.split("\n\n")]
-        kept = [
-            [row for row in rows if len(row) > 1 and (row[0].isdigit() or not of_conllu)] for rows in blocks
-        ]
+        kept = [[row for row in rows if len(row) > 1 and (row[0].isdigit() or not of_conllu)] for rows in blocks]
         word, tag = (1, 3) if of_conllu else (0, -1)
-        return [
-            {"words": [row[word] for row in rows], "tags": [row[tag] for row in rows]}
-            for rows in kept
-            if rows
-        ]
+        return [{"words": [row[word] for row in rows], "tags": [row[tag] for row in rows]} for rows in kept if rows]
     lines = content.rstrip("\n").split("\n")
     if ".jsonl" in path.name:
         rows = [json.loads(line) for line in lines]
@@ -93,9 +85,7 @@ def read(path: Path, task: Task) -> list[Row]:
     if task.name == "classification" and len(texts) == 2:  # a headline is a part of the text
         texts = [[f"{first}. {second}" for first, second in zip(*texts, strict=True)]]
     names = [["sentence"], ["sentence1", "sentence2"]][len(texts) - 1] if task.name in GLUE else ["text"]
-    return [
-        dict(zip([*names, "label"], row, strict=True)) for row in zip(*texts, map(str, label), strict=True)
-    ]
+    return [dict(zip([*names, "label"], row, strict=True)) for row in zip(*texts, map(str, label), strict=True)]
 
 
 def write(path: Path, rows: list[Row]) -> None:

@@ -73,9 +73,7 @@ print(json.dumps(rows))
 
 def write_text(path: Path, megabytes: float) -> None:
     rng = np.random.default_rng(0)
-    words = np.array(
-        ["".join(rng.choice(list("aeioubdfgklmnprst"), rng.integers(2, 9))) for _ in range(WORDS)]
-    )
+    words = np.array(["".join(rng.choice(list("aeioubdfgklmnprst"), rng.integers(2, 9))) for _ in range(WORDS)])
     written = number = 0
     with open(path, "w", encoding="utf-8") as file:
         while written < megabytes * 1e6:
@@ -112,9 +110,7 @@ def prepare(folder: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     per_document = {name: slope(documents, [row[name] for row in rows]) for name in ("own", "mapped")}
     last = rows[-1]["own"] + max(0.0, per_document["own"]) * (CORPUS - documents[-1])
     print("prepare: {own:.1f} bytes of own memory per document, {mapped:.1f} mapped".format(**per_document))
-    print(
-        f"prepare: {last / 1e9:.1f} GB of own memory for {CORPUS / 1e6:.0f} million documents at this slope"
-    )
+    print(f"prepare: {last / 1e9:.1f} GB of own memory for {CORPUS / 1e6:.0f} million documents at this slope")
     return {"prepare": rows, "bytes_per_document": per_document, "extrapolated": last}
 
 
@@ -124,9 +120,7 @@ def pretrain(folder: Path, steps: int) -> dict[str, Any]:
     late = [row for row in rows if row[0] >= steps // 4]
     per_step = slope([row[0] for row in late], [row[1] for row in late])
     files = sorted({row[2] for row in late})
-    print(
-        f"pretrain: {late[0][1] / 2**20:.0f} MiB at step {late[0][0]}, {late[-1][1] / 2**20:.0f} at the end"
-    )
+    print(f"pretrain: {late[0][1] / 2**20:.0f} MiB at step {late[0][0]}, {late[-1][1] / 2**20:.0f} at the end")
     print(f"pretrain: {per_step:.0f} bytes per step over {steps} steps, open files {files}")
     return {"pretrain": rows, "bytes_per_step": per_step, "open_files": files}
 
@@ -159,9 +153,7 @@ def draw(record: dict[str, Any], folder: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabytes", type=float, nargs="+", default=[30, 60, 120])
     parser.add_argument("--steps", type=int, default=2000, help="0 to measure only prepare")
     parser.add_argument("--figures", type=Path, help="folder for two figures; needs matplotlib")

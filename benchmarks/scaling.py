@@ -31,14 +31,11 @@ def reduction_seconds(parameters: int, devices: int, bandwidth: float) -> float:
 
 def main() -> None:
     print(
-        "size   batch x length  parameters  FLOPs/token  devices  compute ms  reduce ms (400 / 100 Gbit/s) "
-        " efficiency"
+        "size   batch x length  parameters  FLOPs/token  devices  compute ms  reduce ms (400 / 100 Gbit/s)  efficiency"
     )
     for name, (batch, length) in PUBLISHED.items():
         size = resolve_size(name)
-        full = discriminator_config(
-            size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0
-        )
+        full = discriminator_config(size, "electra", vocab_size=30522, dropout=0.1, attention_dropout=0.1, pad_id=0)
         narrow = generator_config(full, size.generator_width, 1.0)
         parameters = sum(p.numel() for p in build_networks(Networks.pair(full, narrow)).parameters())
         per_token = (

@@ -40,15 +40,11 @@ OBJECTS = [
 
 
 def sentence(rng: random.Random) -> str:
-    parts = [
-        f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}" for _ in range(rng.randint(1, 3))
-    ]
+    parts = [f"{rng.choice(SUBJECTS)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}" for _ in range(rng.randint(1, 3))]
     return " and ".join(parts) + "."
 
 
-async def client(
-    base: httpx.AsyncClient, seed: int, requests: int, times: list[float], statuses: list[int]
-) -> None:
+async def client(base: httpx.AsyncClient, seed: int, requests: int, times: list[float], statuses: list[int]) -> None:
     rng = random.Random(seed)
     for _ in range(requests):
         path = rng.choice(["/detect", "/detect", "/embed"])
@@ -86,9 +82,7 @@ def main() -> None:
     command += ["--port", "0", "--threads", arguments.threads]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        address = next(
-            re.findall(r"http://\S+?(?=/ )", line)[0] for line in server.stdout if "http://" in line
-        )
+        address = next(re.findall(r"http://\S+?(?=/ )", line)[0] for line in server.stdout if "http://" in line)
         asyncio.run(load(address, 10, 5))  # warm-up
         used = [memory(server.pid)]
         for turn in range(arguments.rounds):

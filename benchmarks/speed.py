@@ -41,9 +41,7 @@ MIN_STEPS = 5  # minimum number of measured steps
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", default="budget-tiny", help="a name or a TOML file")
     parser.add_argument("--size", help="model size (default: the recipe's)")
     parser.add_argument("--batch-size", type=int, help="rows per batch (default: the recipe's)")
@@ -62,9 +60,7 @@ def main() -> None:
     model: dict[str, Any] = {"size": options.size or recipe.model.size}
     if options.dropout is not None:
         model |= {"dropout": options.dropout, "attention_dropout": options.dropout}
-    recipe = replace(
-        recipe, training=replace(recipe.training, **training), model=replace(recipe.model, **model)
-    )
+    recipe = replace(recipe, training=replace(recipe.training, **training), model=replace(recipe.model, **model))
     world = join_world()
     row = measure(recipe, options.vocab_size, options.seconds, world)
     leave_world()

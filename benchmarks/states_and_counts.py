@@ -59,9 +59,7 @@ PLAN: list[tuple[list[str], tuple[int, ...], tuple[int, ...], tuple[str, ...]]] 
 ]
 
 
-def command(
-    cell: tuple[str, int, int, str], files: tuple[Path, Path], given: argparse.Namespace
-) -> list[str]:
+def command(cell: tuple[str, int, int, str], files: tuple[Path, Path], given: argparse.Namespace) -> list[str]:
     """Returns the command of a cell."""
     name, _, seed, method = cell
     task, (train, test) = TASKS[name], map(str, files)
@@ -179,9 +177,7 @@ def run_cell(cell: tuple[str, int, int, str], given: argparse.Namespace) -> None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--encoders", type=Path)

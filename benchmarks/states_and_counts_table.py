@@ -51,9 +51,7 @@ def read(folder: Path) -> tuple[Scores, dict[tuple[str, str, str], list[dict[str
         cell = json.loads(path.read_text(encoding="utf-8"))
         scores[task, size, method][seed] = cell["record"]["score"]
         records[task, size, method].append(cell)
-        for name, values in (
-            (cell["record"].get("baselines") or {}).items() if method in ("counts", "earlier") else ()
-        ):
+        for name, values in (cell["record"].get("baselines") or {}).items() if method in ("counts", "earlier") else ():
             if name in BASELINES:
                 scores[task, size, BASELINES[name]][seed] = values[f"eval_{cell['record']['metric']}"]
     return scores, records
@@ -104,9 +102,7 @@ def draw(scores: Scores, path: Path) -> None:
     from matplotlib import pyplot
 
     shown = [task for task in CURVES if len({size for name, size, _ in scores if name == task}) > 2]
-    figure, grid = pyplot.subplots(
-        1, len(shown), figsize=(4 * len(shown), 3), layout="constrained", squeeze=False
-    )
+    figure, grid = pyplot.subplots(1, len(shown), figsize=(4 * len(shown), 3), layout="constrained", squeeze=False)
     axes = grid[0]
     for axis, task in zip(axes, shown, strict=True):
         whole = {"is-pos": 5000, "yor-pos": 893, "yor-ner": 6876}[task]
@@ -141,11 +137,7 @@ def main() -> None:
     scores, records = read(given.out)
     for names, sizes in ((WORDS, ("100", "500")), ([*TEXTS, *GLUE], ("100", "500", "1000"))):
         print(table(scores, [(name, size) for size in sizes for name in names]), end="\n\n")
-    print(
-        table(
-            scores, [(n, size) for n in CURVES for size in ("50", "100", "200", "500", "1000", "2000", "all")]
-        )
-    )
+    print(table(scores, [(n, size) for n in CURVES for size in ("50", "100", "200", "500", "1000", "2000", "all")]))
     for first, second in (
         ("counts", "crf"),
         ("counts", "transformers"),

@@ -38,28 +38,19 @@ CELLS = {
 def electra(line: str, *more: str) -> float:
     """Runs a command and returns its seconds."""
     began = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-m", "electra", *line.split(), *more], check=True, stdout=subprocess.DEVNULL
-    )
+    subprocess.run([sys.executable, "-m", "electra", *line.split(), *more], check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - began
 
 
 def write_data(work: Path) -> None:
-    lines = [
-        (path.stem, line) for path in sorted(DOCS.glob("*.md")) for line in path.read_text().splitlines()
-    ]
+    lines = [(path.stem, line) for path in sorted(DOCS.glob("*.md")) for line in path.read_text().splitlines()]
     rows = [(name[0], re.sub(r"[^A-Za-z ]+", " ", line)) for name, line in lines if len(line) > 60][:1500]
     (work / "texts.txt").write_text("\n".join(text for _, text in rows))
     (work / "60.txt").write_text("\n".join(text for _, text in rows[:60]))
-    (work / "rows.csv").write_text(
-        "text,label\n" + "".join(f"{text},{label}\n" for label, text in rows[:600])
-    )
+    (work / "rows.csv").write_text("text,label\n" + "".join(f"{text},{label}\n" for label, text in rows[:600]))
     tags = ["NOUN", "VERB", "ADJ"]
     sentences = (
-        "".join(
-            f"{i}\t{word}\t_\t{tags[len(word) % 3]}" + "\t_" * 6 + "\n"
-            for i, word in enumerate(text.split(), 1)
-        )
+        "".join(f"{i}\t{word}\t_\t{tags[len(word) % 3]}" + "\t_" * 6 + "\n" for i, word in enumerate(text.split(), 1))
         for _, text in rows[:400]
     )
     (work / "test.conllu").write_text("\n".join(sentences) + "\n")
@@ -68,9 +59,7 @@ def write_data(work: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cells", nargs="+", default=list(CELLS), choices=list(CELLS))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--load", nargs="+", default=["idle", "busy"], choices=["idle", "busy"])
@@ -95,9 +84,7 @@ def main() -> None:
     print(f"{'':18}{'':6}" + "".join(f"{way:>12}" for way in WAYS) + f"{'ratio':>8}")
     for cell, load in dict.fromkeys((cell, load) for cell, load, _ in medians):
         taken = [medians[cell, load, way] for way in WAYS]
-        print(
-            f"{cell:18}{load:6}" + "".join(f"{t:12.1f}" for t in taken) + f"{taken[0] / min(taken[1:]):8.2f}"
-        )
+        print(f"{cell:18}{load:6}" + "".join(f"{t:12.1f}" for t in taken) + f"{taken[0] / min(taken[1:]):8.2f}")
     print(json.dumps({" ".join(key): taken for key, taken in seconds.items()}))
 
 

@@ -34,9 +34,7 @@ def networks(size: str, dropout: float) -> tuple[ElectraForMaskedLM, ElectraForP
         ElectraConfig(hidden_size=hidden, num_attention_heads=heads, intermediate_size=4 * hidden, **shape)
     )
     small = ElectraForMaskedLM(
-        ElectraConfig(
-            hidden_size=narrow, num_attention_heads=narrow // 64, intermediate_size=4 * narrow, **shape
-        )
+        ElectraConfig(hidden_size=narrow, num_attention_heads=narrow // 64, intermediate_size=4 * narrow, **shape)
     )
     small.electra.embeddings = large.electra.embeddings
     small.generator_lm_head.weight = large.electra.embeddings.word_embeddings.weight
@@ -54,20 +52,14 @@ def main() -> None:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dropout", type=float, default=0.1)
     arguments = parser.parse_args()
-    generator, discriminator = (
-        network.to(arguments.device) for network in networks(arguments.size, arguments.dropout)
-    )
-    parameters = list(
-        {id(p): p for network in (generator, discriminator) for p in network.parameters()}.values()
-    )
+    generator, discriminator = (network.to(arguments.device) for network in networks(arguments.size, arguments.dropout))
+    parameters = list({id(p): p for network in (generator, discriminator) for p in network.parameters()}.values())
     optimizer = torch.optim.AdamW(parameters, lr=5e-4, eps=1e-6, weight_decay=0.01, fused=True)
     if arguments.compile:
         generator, discriminator = torch.compile(generator), torch.compile(discriminator)
 
     def step() -> float:
-        original = torch.randint(
-            1000, VOCABULARY, (arguments.batch, arguments.length), device=arguments.device
-        )
+        original = torch.randint(1000, VOCABULARY, (arguments.batch, arguments.length), device=arguments.device)
         masked = torch.rand(original.shape, device=arguments.device) < 0.15
         with torch.autocast(arguments.device, torch.bfloat16, enabled=arguments.precision == "bf16"):
             logits = generator(original.masked_fill(masked, MASK)).logits[masked].float()
@@ -94,9 +86,7 @@ def main() -> None:
     tokens = arguments.batch * arguments.length
     cuda = arguments.device == "cuda"
     memory = (
-        torch.cuda.max_memory_allocated() >> 20
-        if cuda
-        else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        torch.cuda.max_memory_allocated() >> 20 if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     )
     rates = {
         "tokens_per_s_median": tokens / statistics.median(times),

@@ -123,15 +123,11 @@ def udpipe(train: list[str], test: list[str], given: argparse.Namespace) -> tupl
     if error.occurred():
         raise SystemExit(error.message)
     with tempfile.NamedTemporaryFile() as file:
-        Path(file.name).write_bytes(
-            model if isinstance(model, bytes) else model.encode("utf-8", "surrogateescape")
-        )
+        Path(file.name).write_bytes(model if isinstance(model, bytes) else model.encode("utf-8", "surrogateescape"))
         loaded = ud.Model.load(file.name)  # must live as long as the pipeline
         pipeline = ud.Pipeline(loaded, "conllu", "tag", "none", "conllu")
         tagged = pipeline.process("".join(map(stripped, test)))
-        return [words(block) for block in tagged.split("\n\n") if block.strip()], Path(
-            file.name
-        ).stat().st_size
+        return [words(block) for block in tagged.split("\n\n") if block.strip()], Path(file.name).stat().st_size
 
 
 def spacy(train: list[str], test: list[str], given: argparse.Namespace) -> tuple[list[Words], int]:
@@ -180,9 +176,7 @@ METHODS = {"electra": electra, "udpipe": udpipe, "spacy": spacy}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("method", choices=METHODS)
     parser.add_argument("train", type=Path)
     parser.add_argument("test", type=Path)

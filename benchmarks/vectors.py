@@ -105,9 +105,7 @@ def main() -> None:
         from electra.commands.export import export
 
         folder = Path(name)
-        model = (
-            str(MODELS / "tiny-en" / "discriminator") if arguments.task == "embed" else tune(folder, texts)
-        )
+        model = str(MODELS / "tiny-en" / "discriminator") if arguments.task == "embed" else tune(folder, texts)
         models = {"transformers": model, "electra": model}
         if arguments.task == "embed":
             models["sentence-transformers"] = model

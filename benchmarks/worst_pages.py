@@ -187,9 +187,7 @@ def table(data: str, path: str, clean: str, half: int, out: str) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["score", "table"])
     parser.add_argument("arguments", nargs=3)
     parser.add_argument("--units", type=int)

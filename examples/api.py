@@ -35,9 +35,7 @@ SMALL = {
 def write_text(path: Path) -> Path:
     """Writes a corpus of simple sentences, with one document per line. Returns its path."""
     rng = random.Random(0)
-    sentences = [
-        f"{rng.choice(ANIMALS + PEOPLE)} {rng.choice(VERBS)} {rng.choice(OBJECTS)} ." for _ in range(900)
-    ]
+    sentences = [f"{rng.choice(ANIMALS + PEOPLE)} {rng.choice(VERBS)} {rng.choice(OBJECTS)} ." for _ in range(900)]
     path.write_text("\n".join(" ".join(sentences[i : i + 4]) for i in range(0, 900, 4)))
     return path
 

@@ -106,10 +106,7 @@ class Towers(nn.Module):
 
         chunks = zip(torch.split(context_ND, size), torch.split(targets_N, size), strict=True)
         return torch.cat(
-            [
-                checkpoint(chunk_cross_entropy, *chunk, use_reentrant=False, preserve_rng_state=False)
-                for chunk in chunks
-            ]
+            [checkpoint(chunk_cross_entropy, *chunk, use_reentrant=False, preserve_rng_state=False) for chunk in chunks]
         )
 
 
@@ -173,12 +170,9 @@ class Objective(interface.Objective):
         """Adds two towers and their output layer, which the backward pass runs again."""
         full, tower = networks.main, generator_config(networks.main, self.config.tower_width, 1.0)
         tower_flops = 2 * (
-            tower.num_layers * flops.layer_flops(tower, length)
-            + flops.input_flops(tower, length, dense_lookup=True)
+            tower.num_layers * flops.layer_flops(tower, length) + flops.input_flops(tower, length, dense_lookup=True)
         )
-        output_flops = flops.generator_head_flops(
-            replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0
-        )
+        output_flops = flops.generator_head_flops(replace(tower, hidden_size=2 * tower.hidden_size), length, 1.0)
         return (
             flops.sequence_flops(None, full, length)
             + 2 * (tower_flops + output_flops)
@@ -204,9 +198,7 @@ class Objective(interface.Objective):
 
     def candidates(self, corrupted: CorruptedBatch) -> Tensor:
         """Returns bool [B, T]: True at tokens of the text, False at padding, [CLS] and [SEP]."""
-        edge_ids = torch.tensor(
-            [self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device
-        )
+        edge_ids = torch.tensor([self.specials["cls"], self.specials["sep"]], device=corrupted.input_ids.device)
         return corrupted.is_token() & ~torch.isin(corrupted.input_ids, edge_ids)
 
     @override
@@ -222,9 +214,7 @@ class Objective(interface.Objective):
         with torch.no_grad():
             log_p = towers.log_p(context[slots])
             sampled = vocabulary.sample(log_p.exp(), corrupted.uniforms)
-            log_q = torch.zeros_like(candidates, dtype=torch.float32).masked_scatter(
-                candidates, -cross_entropy
-            )
+            log_q = torch.zeros_like(candidates, dtype=torch.float32).masked_scatter(candidates, -cross_entropy)
             log_q = log_q.index_copy(0, slots, log_p.gather(1, sampled[:, None]).squeeze(1))
             is_noise = torch.zeros_like(candidates).index_fill(0, slots, True)
 

@@ -48,9 +48,7 @@ def deepen(model: Loaded, layers: int) -> Loaded:
     encoder, old = build_encoder(config), model.encoder.state_dict()
     state = encoder.state_dict()
     for name, tensor in state.items():
-        source = LAYER.sub(
-            lambda at: at[0].replace(at[1], str(int(at[1]) % model.config.num_layers)), name, 1
-        )
+        source = LAYER.sub(lambda at: at[0].replace(at[1], str(int(at[1]) % model.config.num_layers)), name, 1)
         state[name] = old.get(source, torch.ones_like(tensor))  # the first layer has no norm before it
     encoder.load_state_dict(state)
     return replace(model, encoder=encoder.eval(), config=config)

@@ -99,9 +99,7 @@ class OverlapHead(HeadModule):
             raise ConfigError("the head overlap_head predicts one label or number for a text", key="head")
         x_NF, is_number = features(texts), targets.dtype.kind == "f"
         model = Ridge() if is_number else LogisticRegression(C=10.0, max_iter=300)
-        folds = min(
-            FOLDS, len(targets) if is_number else int(np.unique(targets, return_counts=True)[1].min())
-        )
+        folds = min(FOLDS, len(targets) if is_number else int(np.unique(targets, return_counts=True)[1].min()))
         columns = np.zeros(1, np.int64) if is_number else np.unique(targets)
         weight_CF, bias_C = np.atleast_2d(model.fit(x_NF, targets).coef_), np.ravel(model.intercept_)
         held_out = x_NF @ weight_CF.T + bias_C

@@ -75,13 +75,10 @@ class Probe(contract.Probe):
         texts = [tokenizer.decode(row).split() for row in rows]
         for kind_index, kind in enumerate(MISSPELLINGS):
             misspelt = [self.misspell(words, kind, index) for index, words in enumerate(texts)]
-            wrong = np.concatenate(
-                [np.array(new) != np.array(old) for new, old in zip(misspelt, texts, strict=True)]
-            )
+            wrong = np.concatenate([np.array(new) != np.array(old) for new, old in zip(misspelt, texts, strict=True)])
             sentence = np.repeat(np.arange(len(texts)), [len(words) for words in texts])
             scores = {
-                model.name: np.concatenate(word_suspicion(model.discriminator, misspelt, "odds"))
-                for model in models
+                model.name: np.concatenate(word_suspicion(model.discriminator, misspelt, "odds")) for model in models
             }
             scores[TOKENS] = np.concatenate(
                 [np.bincount(word_ids(tokenizer, words), minlength=len(words)) for words in misspelt]

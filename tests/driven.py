@@ -44,8 +44,7 @@ def write_corpus(path: Path, documents: int = 120) -> Path:
     lines = []
     for _ in range(documents):
         sentences = [
-            f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)} ."
-            for _ in range(draw.randint(1, 8))
+            f"{draw.choice(SUBJECTS)} {draw.choice(VERBS)} {draw.choice(OBJECTS)} ." for _ in range(draw.randint(1, 8))
         ]
         lines.append(" ".join(sentences))
     path.write_text("\n".join(lines) + "\n")
@@ -192,9 +191,7 @@ def steps_done(out: Path) -> int:
 def fingerprint(out: Path) -> dict[str, Any]:
     """Returns what must be bit-identical: weights, optimizer state, and the ledger without times."""
     last = RunFolder(out).saved_checkpoints()[0]
-    digests = {
-        file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (last.weights, last.optimizer)
-    }
+    digests = {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in (last.weights, last.optimizer)}
     untimed = [
         {key: value for key, value in row.items() if key not in ("seconds", "tokens_per_s", "rank_seconds")}
         for row in rows(out) + rows(out, "eval")

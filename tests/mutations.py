@@ -44,9 +44,7 @@ class Fault:
 
 def faults() -> list[Fault]:
     files = sorted(FAULTS.glob("*.toml"))
-    return [
-        Fault(**each) for file in files for each in tomllib.loads(file.read_text(encoding="utf-8"))["fault"]
-    ]
+    return [Fault(**each) for file in files for each in tomllib.loads(file.read_text(encoding="utf-8"))["fault"]]
 
 
 def run(root: Path, tests: list[str]) -> tuple[int, str]:
@@ -54,9 +52,7 @@ def run(root: Path, tests: list[str]) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
     command += ["-m", "not reliability and not cuda", *tests]
     path = {"PYTHONPATH": str(root / "src"), "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run(
-        command, cwd=root, env=os.environ | path, capture_output=True, text=True, check=False
-    )
+    ended = subprocess.run(command, cwd=root, env=os.environ | path, capture_output=True, text=True, check=False)
     failed = [line for line in ended.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return ended.returncode, failed[0] if failed else (ended.stdout + ended.stderr).strip()[-300:]
 

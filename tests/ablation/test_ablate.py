@@ -126,9 +126,7 @@ def wait_for(folder: Path, step: int, process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.reliability
 @pytest.mark.timeout(1200)
-def test_a_study_interrupted_and_killed_gives_the_same_weights_and_scores(
-    command: Command, tmp_path: Path
-) -> None:
+def test_a_study_interrupted_and_killed_gives_the_same_weights_and_scores(command: Command, tmp_path: Path) -> None:
     out, line = tmp_path / "out", words(command | {"--budget": "30steps"})
     process = spawn(line)
     wait_for(out / "arms" / "mlm" / "seed-1", 6, process)

@@ -70,8 +70,7 @@ def test_arms_of_one_replicate_read_the_same_rows_in_the_same_order(plan: Plan) 
         planned = made["fixed"]["arms"][arm]
         assert (run.flops_per_step, run.total_steps) == (planned["flops_per_step"], planned["steps"][-1])
     digests = {
-        key: [run.batches.batch(step, run.training.batch_size).digest for step in range(5)]
-        for key, run in runs.items()
+        key: [run.batches.batch(step, run.training.batch_size).digest for step in range(5)] for key, run in runs.items()
     }
     assert digests["mlm", 1] == digests["rtd", 1] != digests["mlm", 2] == digests["rtd", 2]
 

@@ -107,9 +107,7 @@ def test_a_run_scored_with_other_data_is_scored_again(tmp_path: Path, plan: Plan
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tasks", [True, False])
-def test_the_page_holds_every_score_exactly_and_loads_nothing(
-    with_tasks: bool, tmp_path: Path, plan: Plan
-) -> None:
+def test_the_page_holds_every_score_exactly_and_loads_nothing(with_tasks: bool, tmp_path: Path, plan: Plan) -> None:
     plan["panel"]["tasks"] = plan["panel"]["tasks"] if with_tasks else {}
     record = results(tmp_path, plan)
     assert ("--eval-data" in summary_lines(record)[0]) == (not with_tasks)

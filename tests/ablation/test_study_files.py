@@ -65,9 +65,7 @@ BAD = [
 
 
 @pytest.mark.parametrize("row", BAD, ids=lambda row: row[0][:30])
-def test_an_invalid_study_names_its_file_and_key(
-    row: tuple[str, ...], study_file: Callable[[str], Path]
-) -> None:
+def test_an_invalid_study_names_its_file_and_key(row: tuple[str, ...], study_file: Callable[[str], Path]) -> None:
     text, *facts = row
     with pytest.raises(ConfigError) as caught:
         read_study(study_file(STUDY + text[1:] if text.startswith("+") else text))

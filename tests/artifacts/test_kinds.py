@@ -81,9 +81,7 @@ def test_a_truncated_file_is_detected_in_every_kind(
     assert path.is_relative_to(finding.path)
 
 
-def test_a_folder_that_is_no_artifact_is_refused(
-    tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]
-) -> None:
+def test_a_folder_that_is_no_artifact_is_refused(tmp_path: Path, kinds: dict[type[artifacts.Folder], Path]) -> None:
     run = kinds[artifacts.RunFolder]
     for path, message in {
         tmp_path / "absent": str(tmp_path / "absent"),

@@ -40,9 +40,7 @@ TUNING = ["m", "--task", "cola", "--data", "d", "--out", "o"]
         ),
     ],
 )
-def test_only_typed_settings_are_overrides_under_any_of_their_names(
-    words: list[str], expected: dict[str, Any]
-) -> None:
+def test_only_typed_settings_are_overrides_under_any_of_their_names(words: list[str], expected: dict[str, Any]) -> None:
     assert dict(parse(Pretrain, [*RUN, *words])[0].overrides or {}) == expected
 
 
@@ -79,9 +77,7 @@ def test_words_are_values_texts_or_several_sources() -> None:
         (["--no-baseline"], "--no-baselines"),
     ],
 )
-def test_a_wrong_option_is_named_in_one_line(
-    words: list[str], named: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_option_is_named_in_one_line(words: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["finetune", *TUNING, *words]) == 2
     error = capsys.readouterr().err
     assert re.search(named, error) and error.count("\n") == 1 and "electra finetune --help" in error

@@ -112,9 +112,7 @@ TOML = {  # what is typed, {} being the file -> what the file says
 
 
 @pytest.mark.parametrize("typed", TOML)
-def test_a_toml_file_that_names_code_runs_nothing(
-    place: Path, capsys: pytest.CaptureFixture[str], typed: str
-) -> None:
+def test_a_toml_file_that_names_code_runs_nothing(place: Path, capsys: pytest.CaptureFixture[str], typed: str) -> None:
     (place / "evil.py").write_text(EVIL)
     (place / "x.toml").write_text(TOML[typed])
     assert main(typed.format("x.toml").split()) == 2

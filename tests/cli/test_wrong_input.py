@@ -321,9 +321,7 @@ def test_every_type_of_error_was_rendered() -> None:
     assert kinds - rendered == {FullDisk, LostProcess}  # in core/test_durable.py and training/test_resume.py
 
 
-@pytest.mark.parametrize(
-    "typed", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"]
-)
+@pytest.mark.parametrize("typed", ["report {}", "predict {} x.csv", "pretrain --corpus {here} --out {}", "verify {}"])
 def test_a_name_too_long_for_a_file_is_one_line(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(typed.format("a" * 300, here=__file__).split()) == 2
     assert (said := capsys.readouterr().err).startswith("error: aaa") and said.count("\n") == 1

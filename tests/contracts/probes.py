@@ -116,9 +116,7 @@ class ProbeContract(Contract):
     def data(self, tmp_path: Path) -> Path:
         return self.write_data(tmp_path / "data")
 
-    def headline(
-        self, name: str, tmp_path: Path, data: Path, kind: type[Loaded], end: int, **known: Any
-    ) -> None:
+    def headline(self, name: str, tmp_path: Path, data: Path, kind: type[Loaded], end: int, **known: Any) -> None:
         """Checks the headline of a kind of scorer against an end of its scales: 0 chance, 1 maximum."""
         scales = analysis.module_of(name).Probe.scales or pytest.skip("its headline has no scale")
         findings = run_probe(name, scorer(tmp_path, kind, **known), data, self.options)

@@ -80,9 +80,7 @@ def model(folder: Path, name: str = "one", architecture: str = "electra", **opti
     from electra.laboratory.analysis.contract import StudiedModel
 
     (folder / name).mkdir(parents=True, exist_ok=True)
-    networks = {
-        kind: network(folder / name, kind, architecture, **options) for kind in ("discriminator", "generator")
-    }
+    networks = {kind: network(folder / name, kind, architecture, **options) for kind in ("discriminator", "generator")}
     return StudiedModel(name, name, loaded={**networks, "encoder": networks["discriminator"]})
 
 

@@ -109,14 +109,10 @@ class TaskContract(Contract):
         assert batch.targets is not None
         return batch.targets, (logits[:, 0] if shape == (B, 1) else logits).requires_grad_()
 
-    def test_a_fine_tuned_model_reproduces_its_predictions(
-        self, name: str, data: Path, tmp_path: Path
-    ) -> None:
+    def test_a_fine_tuned_model_reproduces_its_predictions(self, name: str, data: Path, tmp_path: Path) -> None:
         """The saved model makes the same predictions as the one that was scored."""
         model, out = toy_task.save_encoder(tmp_path / "model"), tmp_path / "out"
-        settings = Settings(
-            task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH
-        )
+        settings = Settings(task=name, data=data, out=out, epochs=1, precision="fp32", device="cpu", max_length=LENGTH)
         finetune(str(model), settings)
         dev = next(path for path in data.iterdir() if path.name.startswith("dev"))
         predicted, scored = open_predictor(str(out))(dev).rows(), read_table(out / "seeds/seed-0/dev.tsv")

@@ -201,9 +201,7 @@ def test_the_next_commit_removes_leftovers_of_killed_processes(tmp_path: Path) -
         ("metrics.jsonl", lambda path: Writer(path, 0)),
     ],
 )
-def test_links_that_leave_a_folder_are_not_followed(
-    name: str, write: Callable[[Path], object], tmp_path: Path
-) -> None:
+def test_links_that_leave_a_folder_are_not_followed(name: str, write: Callable[[Path], object], tmp_path: Path) -> None:
     """A run of somebody else's may hold report.html -> ~/.ssh/authorized_keys, or checkpoints -> ~/.ssh."""
     is_file, run = "." in name, tmp_path / "here" / "run"
     kept = tmp_path / "kept" if is_file else tmp_path / "kept" / "step-1" / "file"
@@ -276,9 +274,7 @@ def test_a_folder_that_got_only_a_lock_is_removed(tmp_path: Path) -> None:
     assert not new.exists() and empty.is_dir() and (used / "file").exists()
 
 
-def test_a_lock_that_another_process_removed_is_taken_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_that_another_process_removed_is_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its holder may end between the opening of the file and the locking."""
     removals = [True]
 

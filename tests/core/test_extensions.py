@@ -33,9 +33,7 @@ def test_a_trusted_file_is_loaded_and_identified(kind: extensions.Kind, tmp_path
     assert kind.load(str(path)) is module and kind.canonical_name(str(path)) == "my-own"
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     assert kind.identity(str(path)) == {f"{kind.name}_file": "my-own.py", f"{kind.name}_sha256": digest}
-    path.write_text(
-        f"{OURS[kind]}CHANGED = True\n"
-    )  # at once, and of any length: no compiled file is trusted
+    path.write_text(f"{OURS[kind]}CHANGED = True\n")  # at once, and of any length: no compiled file is trusted
     assert kind.load(str(path)).CHANGED and kind.identity(str(path))[f"{kind.name}_sha256"] != digest
     assert sorted(tmp_path.iterdir()) == [path]
 

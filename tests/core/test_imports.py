@@ -86,8 +86,7 @@ def test_no_command_imports_another() -> None:
 def test_no_import_cycles_between_files() -> None:
     """Late imports and those for types alone count too: a file can be understood after those it imports."""
     paths = {
-        f"electra.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": file
-        for file in sources()
+        f"electra.{file.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}": file for file in sources()
     }
 
     def file_of(name: str) -> str:

@@ -44,9 +44,7 @@ def test_the_installed_wheel_detects_shows_help_and_trains(pattern: str, tmp_pat
     version = run(electra, "--version").split()[1]
     assert run(python, "-c", "import electra; print(electra.__version__)").strip() == version
     assert version in newest("*.whl").name
-    assert "seven" in run(
-        electra, "detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven."
-    )
+    assert "seven" in run(electra, "detect", "tiny-en", "--scorer", "language-model", "The capital of France is seven.")
     for verb in COMMANDS:
         run(electra, verb, "--help")
     driven.write_corpus(tmp_path / "text.txt")

@@ -65,9 +65,7 @@ def test_cores_that_other_programs_use_are_left_to_them(  # noqa: PLR0917
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="Linux alone counts ticks")
-@pytest.mark.parametrize(
-    ("by_session", "own", "counted"), [("0", 0, 3), ("1", 0, 10), ("0", 5, 10), ("", 0, 3)]
-)
+@pytest.mark.parametrize(("by_session", "own", "counted"), [("0", 0, 3), ("1", 0, 10), ("0", 5, 10), ("", 0, 3)])
 def test_niced_programs_make_room_within_a_session(
     by_session: str, own: int, counted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,9 +36,7 @@ def test_in_order_once_and_failures_by_name(tmp_path: Path) -> None:
     pieces = [piece(tmp_path, "a"), piece(tmp_path, "b", refuse), piece(tmp_path, "c")]
     lines: list[str] = []
     ended: list[tuple[str, ElectraError | None]] = []
-    failures = run_pieces(
-        pieces, say=lines.append, ended=lambda piece, error: ended.append((piece.name, error))
-    )
+    failures = run_pieces(pieces, say=lines.append, ended=lambda piece, error: ended.append((piece.name, error)))
     assert list(failures) == ["b"] and isinstance(failures["b"], ConfigError)
     assert lines == ["a: done", "c: done"] and ended == [("a", None), ("b", failures["b"]), ("c", None)]
     assert unfinished(pieces) == ["b"]

@@ -84,9 +84,7 @@ def test_vectors_reflect_the_contexts_of_words(monkeypatch: pytest.MonkeyPatch) 
     random = np.random.default_rng(0)
     # 1 and 2 stand before 5, 3 and 4 before 6, in no other respect told apart; 0 and 7 never occur.
     pairs = [(token, 5 if token < 3 else 6) for token in random.integers(1, 5, 4000)]
-    documents = TokenDocuments(
-        np.array(pairs, dtype=np.uint16).ravel(), np.arange(2, 8001, 2, dtype=np.uint64)
-    )
+    documents = TokenDocuments(np.array(pairs, dtype=np.uint16).ravel(), np.arange(2, 8001, 2, dtype=np.uint64))
     vectors = cooccurrence.token_vectors(documents, 8, 4)
     seen = vectors[1:7]
     assert not vectors[[0, 7]].any()

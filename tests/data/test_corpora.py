@@ -366,9 +366,7 @@ def bomb(name: str) -> bytes:
     return sink.getvalue()
 
 
-@pytest.mark.parametrize(
-    "name", ["line.txt", "repeated.parquet", "one.txt.zst", "window.txt.zst", "dictionary.txt.xz"]
-)
+@pytest.mark.parametrize("name", ["line.txt", "repeated.parquet", "one.txt.zst", "window.txt.zst", "dictionary.txt.xz"])
 def test_bombs_are_read_in_bounded_memory_or_refused(name: str, tmp_path: Path) -> None:
     path = written(tmp_path / name, bomb(name))
     done = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True)

@@ -64,9 +64,7 @@ ALT = r'<span class="alternatives"><ins class="alt" title="nlp \3">\1</ins><del 
 def version(name: str, number: int) -> str:
     """A file as it is (0), with marks (1) and with sure words replaced (2)."""
     text = re.sub(r"\n(?=[»¦])", "", FILES[name][0])
-    text = re.sub(
-        "«(.*?)»", lambda part: [*part[1].split("¦"), part[1].split("¦")[1]][number], text, flags=re.S
-    )
+    text = re.sub("«(.*?)»", lambda part: [*part[1].split("¦"), part[1].split("¦")[1]][number], text, flags=re.S)
     return re.sub(r"\((\w+)/(\w+) ([\d.]+) ([\d.]+)\)", rf"{ALT}</del></span>", text)
 
 

@@ -81,9 +81,7 @@ def sentencepiece_bpe() -> tokenizers.Tokenizer:
     vocab = {piece: index for index, piece in enumerate(ordered)}
     splits = ((name[:at], name[at:]) for name in names for at in range(1, len(name)))
     merges = [(left, right) for left, right in splits if left in vocab and right in vocab]
-    raw = tokenizers.Tokenizer(
-        models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True)
-    )
+    raw = tokenizers.Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     raw.normalizer = normalizers.Replace(" ", "\u2581")
     raw.decoder = decoders.Sequence([
         decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()
@@ -141,9 +139,9 @@ def test_a_text_whose_pieces_stay_is_encoded_as_before(
         assert same >= (len(TEXT) if coverage == 1 else 5)
         known = set(smaller.encode(" ".join(OURS)).ids)
         assert smaller.specials.unk not in known, "letters spell what left"
-        assert {*whole.names.values()} | {
-            *(token for token in ("<ent>", "[E1]") if token in whole.vocabulary)
-        } <= {*smaller.vocabulary}
+        assert {*whole.names.values()} | {*(token for token in ("<ent>", "[E1]") if token in whole.vocabulary)} <= {
+            *smaller.vocabulary
+        }
         again = cut(smaller, counts_in(TEXT, smaller), 1.0)
         assert ids_in_original(again, whole) is not None, "a cut of a cut"
 

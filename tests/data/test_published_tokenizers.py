@@ -113,9 +113,7 @@ def test_bert_tokenizer_options_are_read(settings: dict[str, Any], fast: bool, t
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "TokenizersBackend", "BertTokenizer"])
 def test_a_tokenizer_json_is_followed(name: str, tmp_path: Path) -> None:
     """As the library reads it; transformers does so too, except for classes that it builds anew."""
-    made = tokenizers.Tokenizer(
-        models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]")
-    )
+    made = tokenizers.Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
     made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     sep, cls = ((name, WORDS.index(name)) for name in ("[SEP]", "[CLS]"))
     made.post_processor = processors.BertProcessing(sep, cls)

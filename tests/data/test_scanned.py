@@ -27,9 +27,7 @@ SUBS_TYPE="HypPart1" SUBS_CONTENT="example"/><alto:HYP CONTENT="-"/></alto:TextL
 <alto:TextLine><alto:String CONTENT="ample" SUBS_TYPE="HypPart2" SUBS_CONTENT="example"/></alto:TextLine>
 </alto:TextBlock></alto:Page></alto:alto>"""
 CONLLU = "# text = Tom's\n1-2\tTom's\t_\n1\tTom\tTom\n2\t's\tbe\n\n1\tends\tend\n"
-CONLLU = "\n".join(
-    line + "\t_" * (9 - line.count("\t")) if "\t" in line else line for line in CONLLU.split("\n")
-)
+CONLLU = "\n".join(line + "\t_" * (9 - line.count("\t")) if "\t" in line else line for line in CONLLU.split("\n"))
 
 
 PAGE = """<?xml version="1.0" encoding="UTF-8"?><pc:PcGts xmlns:pc="x"><pc:Page><pc:ReadingOrder>

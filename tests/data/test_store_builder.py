@@ -336,9 +336,7 @@ def test_equal_settings_reuse_a_store_and_others_are_refused(tmp_path: Path, tok
 
 def test_the_vocabulary_is_trained_on_an_even_sample_of_the_training_split() -> None:
     digests = [hashlib.blake2b(str(i).encode(), digest_size=16).digest() for i in range(1000)]
-    documents = [
-        store_builder.KeptDocument(f"{i:04d}" * 250, digest, i % 10 == 0) for i, digest in enumerate(digests)
-    ]
+    documents = [store_builder.KeptDocument(f"{i:04d}" * 250, digest, i % 10 == 0) for i, digest in enumerate(digests)]
     assert len(store_builder.sample_documents(documents, 10**9)) == 900
     places = [int(text[:4]) for text in store_builder.sample_documents(documents, 300_000)]
     assert 100 <= len(places) <= 300 and 400 < sum(places) / len(places) < 600

@@ -54,9 +54,7 @@ ARROW_TYPES = {
     "repeated": pyarrow.array(["a", "b"]).dictionary_encode(),
     "runs": pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([2], pyarrow.int32()), pyarrow.array(["a"])),
     "json": as_json('{"a": [1]}', "null"),
-    "messages": pyarrow.ListArray.from_arrays(
-        [0, 1, 1], pyarrow.StructArray.from_arrays([as_json('"x"')], ["c"])
-    ),
+    "messages": pyarrow.ListArray.from_arrays([0, 1, 1], pyarrow.StructArray.from_arrays([as_json('"x"')], ["c"])),
     "map": pyarrow.array([[("k", "v")], None], pyarrow.map_(pyarrow.string(), pyarrow.string())),
 }
 ARROW_ROWS = [
@@ -223,9 +221,7 @@ def test_any_text_survives_a_quoted_csv(rows: list[tuple[str, str]], separator: 
 
 @pytest.mark.parametrize("ending", COMPRESSIONS)
 def test_compressed_members_are_one_table_and_damage_is_an_error(ending: str, tmp_path: Path) -> None:
-    rows = [
-        json.dumps({"text": f"number {i} {i * 7919 % 101}", "label": i}).encode() + b"\n" for i in range(500)
-    ]
+    rows = [json.dumps({"text": f"number {i} {i * 7919 % 101}", "label": i}).encode() + b"\n" for i in range(500)]
     compress, path = COMPRESSIONS[ending], tmp_path / f"train.jsonl{ending}"
     packed = compress(b"".join(rows[:200])) + compress(b"".join(rows[200:]))
     path.write_bytes(packed)

@@ -143,16 +143,12 @@ def in_corpus(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
 @settings(max_examples=400, deadline=None)
 @given(texts=st.lists(HOSTILE, min_size=1, max_size=6))
 @pytest.mark.slow
-def test_fast_encoding_gives_the_ids_of_the_library(
-    texts: list[str], cased: Tokenizer, uncased: Tokenizer
-) -> None:
+def test_fast_encoding_gives_the_ids_of_the_library(texts: list[str], cased: Tokenizer, uncased: Tokenizer) -> None:
     for tokenizer in (cased, uncased):
         assert in_corpus(tokenizer, texts) == in_library(tokenizer, texts)
 
 
-def test_fast_encoding_is_the_same_after_cache_eviction(
-    uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fast_encoding_is_the_same_after_cache_eviction(uncased: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = corpus(60) + ["x" * 500, "word " * 300, ""]
     expected = in_library(uncased, texts)
     monkeypatch.setattr("electra.data.corpus.encoding._MAX_CACHED", 40)

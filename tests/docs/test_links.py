@@ -14,9 +14,7 @@ LINK = re.compile(r"!?\[[^\]\[]*(?:\[[^\]]*\][^\]\[]*)*\]\(([^()\s]+)\)")
 
 
 def pages() -> list[Path]:
-    return [
-        page for place in PLACES for page in (place.glob("*.md") if place == ROOT else place.rglob("*.md"))
-    ]
+    return [page for place in PLACES for page in (place.glob("*.md") if place == ROOT else place.rglob("*.md"))]
 
 
 def prose(page: Path) -> str:

@@ -24,16 +24,12 @@ from electra.foundation.errors import ElectraError
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SKILL.md", *sorted((ROOT / "docs").glob("*.md"))]
 COMMIT = re.compile(r"commit [0-9a-f]{8}")  # with which the commands of a page ran, if not with this one
-RESULTS = [
-    page for page in sorted((ROOT / "results").glob("*/README.md")) if not COMMIT.search(page.read_text())
-]
+RESULTS = [page for page in sorted((ROOT / "results").glob("*/README.md")) if not COMMIT.search(page.read_text())]
 EXAMPLES = [path for path in sorted((ROOT / "examples").iterdir()) if path.suffix in (".py", ".toml", ".md")]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 INLINE = re.compile(r"`(electra [^`\n]+)`")
 TYPED = re.compile(r"\s*(\$ )?(\w+=\S+ |timeout .* |torchrun .* |python -m )?([\w./-]*/)?electra [a-z]")
-PARTIAL = re.compile(
-    r"electra [\w-]+ needs |expected (one|at least one) argument|'N' is not a"
-)  # one option alone
+PARTIAL = re.compile(r"electra [\w-]+ needs |expected (one|at least one) argument|'N' is not a")  # one option alone
 ABSENT = re.compile(
     r"no such (\w+ )*(file|folder|store)|not a local folder", re.I
 )  # files of the reader's, which are not here
@@ -63,11 +59,7 @@ def commands(page: Path) -> Iterator[list[str]]:
     for line in [*typed, *(inline for inline in INLINE.findall(text) if " --" in inline)]:
         words = shlex.split(line.strip().removeprefix("$ "), comments=True)
         for at, word in enumerate(words):
-            if (
-                Path(word).name == "electra"
-                and words[at + 1 : at + 2]
-                and words[at + 1] in command_line.COMMANDS
-            ):
+            if Path(word).name == "electra" and words[at + 1 : at + 2] and words[at + 1] in command_line.COMMANDS:
                 end = next((i for i in range(at, len(words)) if words[i] in ("|", "&&", ";", ">")), None)
                 yield words[at + 1 : end]
 
@@ -107,9 +99,7 @@ def test_commands_are_found() -> None:
     assert len(CASES) > 30 and {"pretrain", "finetune", "evaluate"} <= {words[0] for _, words in CASES}
 
 
-@pytest.mark.parametrize(
-    ("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES]
-)
+@pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES])
 def test_a_command_reaches_its_work(
     page: str, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -139,9 +129,7 @@ def test_what_else_is_typed_is_there() -> None:
     assert scripts and all((ROOT / script).is_file() for script in scripts)
     assert extras and extras <= set(project["optional-dependencies"])
     source = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
-    assert not re.findall(r"electra\[[a-z]+\]", "\n".join([text, *source])), (
-        "the index calls it electra-encoder"
-    )
+    assert not re.findall(r"electra\[[a-z]+\]", "\n".join([text, *source])), "the index calls it electra-encoder"
 
 
 def test_python_stands_in_fences() -> None:
@@ -171,11 +159,7 @@ def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
             for alias in node.names:
                 named = hasattr(importlib.import_module(str(node.module)), alias.name)
                 assert named or importlib.util.find_spec(f"{node.module}.{alias.name}"), alias.name
-        if (
-            isinstance(node, ast.Attribute)
-            and isinstance(node.value, ast.Name)
-            and node.value.id == "electra"
-        ):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "electra":
             assert hasattr(electra, node.attr), f"{page}: electra.{node.attr}"
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("electra."):
             called: Any = electra
@@ -183,14 +167,10 @@ def test_a_python_block_names_what_there_is(page: str, block: str) -> None:
                 called = getattr(called, name)
             known = inspect.signature(called).parameters
             if not any(one.kind is one.VAR_KEYWORD for one in known.values()):
-                assert {keyword.arg for keyword in node.keywords} <= set(known), (
-                    f"{page}: {ast.unparse(node)}"
-                )
+                assert {keyword.arg for keyword in node.keywords} <= set(known), f"{page}: {ast.unparse(node)}"
 
 
-@pytest.mark.parametrize(
-    ("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES]
-)
+@pytest.mark.parametrize(("page", "words"), CASES, ids=[f"{page}: {' '.join(words)[:60]}" for page, words in CASES])
 def test_a_command_is_spelled_as_a_line_that_says_the_same(
     page: str, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

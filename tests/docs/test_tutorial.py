@@ -74,9 +74,7 @@ def follow(
     return said
 
 
-def test_from_a_csv(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_from_a_csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     make, use = blocks("from-a-csv.md")
     exec(compile(make, "from-a-csv.md", "exec"), {})
@@ -122,9 +120,7 @@ def test_from_your_own_text(
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texte")
     write_rows("bewertungen.csv", "der Film {} war", ("fad", "gut"))
-    said = "".join(
-        follow("from-your-own-text.md", {"8192": "90", "30m": "4steps", "3": "1"}, monkeypatch, capsys)
-    )
+    said = "".join(follow("from-your-own-text.md", {"8192": "90", "30m": "4steps", "3": "1"}, monkeypatch, capsys))
     assert "P(replaced)" in said and Path("runs/mine/report.html").is_file()
     names: dict[str, object] = {}
     exec(compile(blocks("from-your-own-text.md")[0], "from-your-own-text.md", "exec"), names)
@@ -148,9 +144,7 @@ def test_a_language_of_its_own(
     assert {row.split("\t")[3] for row in found if row} <= {"DET", "NOUN"}
 
 
-def test_wrong_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     word, Word = (f'<span class="ocrx_word">{each}</span>' for each in ("hridge", "The"))
     (tmp_path / "scans").mkdir()
@@ -200,9 +194,7 @@ def test_from_a_published_encoder(
     assert Path("runs/after/report.html").is_file() and Path("adapted/config.json").is_file()
 
 
-def test_distillation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_distillation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """From a multilingual encoder: XLM-RoBERTa's shape, and a Unigram vocabulary of two languages."""
     monkeypatch.chdir(tmp_path)
     write_texts(tmp_path / "texts")

@@ -15,9 +15,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     toy_task.write_classification(root / "glue" / "SST-2", train=64, dev=20)
     (root / "glue" / "rte").mkdir()
-    rows = [
-        f"{i}\tthe film {i} was {word} .\tthe night .\t{label}\n" for i in range(20) for word, label in PAIRS
-    ]
+    rows = [f"{i}\tthe film {i} was {word} .\tthe night .\t{label}\n" for i in range(20) for word, label in PAIRS]
     (root / "glue" / "rte" / "dev.tsv").write_text("index\tsentence1\tsentence2\tlabel\n" + "".join(rows))
     return root
 

@@ -116,9 +116,7 @@ def test_log_odds_are_the_papers_formula() -> None:
     expected = (0.3 * q / (0.3 * q + 0.7 * unnormalised))[objective.candidates(part).flatten()]
     assert torch.allclose(outcome.observed["replaced_logits"].sigmoid(), expected, atol=1e-5)
     original = log_p.gather(1, part.input_ids.flatten()[:, None]).squeeze(1)
-    assert torch.allclose(
-        outcome.losses["mlm"], -original[objective.candidates(part).flatten()].sum(), rtol=1e-5
-    )
+    assert torch.allclose(outcome.losses["mlm"], -original[objective.candidates(part).flatten()].sum(), rtol=1e-5)
 
 
 @pytest.fixture(scope="module")
@@ -155,8 +153,6 @@ def test_what_reads_odds_refuses_it_and_scoring_does_not(run_folder: Path) -> No
     ids = loaded.tokenizer.encode("the cat sees the sea .").ids
     assert ids[0] == specials.cls
     energies = loaded.logits(torch.tensor([ids]))[0, 1:-1].detach().double()
-    assert torch.allclose(torch.from_numpy(scores), -energies, atol=1e-5), (
-        "one pass: minus the energy of each token"
-    )
+    assert torch.allclose(torch.from_numpy(scores), -energies, atol=1e-5), "one pass: minus the energy of each token"
     with pytest.raises(ModelError, match="energy"):
         log_odds(loaded, [np.array([7, 8, 9])])

@@ -88,10 +88,7 @@ def test_the_objective_trains_from_the_command_line(
     own.write_text(own.read_text().replace("15", "16"))
     assert main([*words, "--objective.name", str(own), "--objective.mask-fraction", "0.15"]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert (
-        "identity.objective_sha256 has other contents" in told
-        and "mine.py has changed since the run began" in told
-    )
+    assert "identity.objective_sha256 has other contents" in told and "mine.py has changed since the run began" in told
     own.unlink()  # what was trained needs it no more
     assert main(["detect", str(tmp_path / "run"), "the cat sees the sea", "--device", "cpu"]) == 0
     assert main(["verify", str(tmp_path / "run")]) == 0
@@ -108,9 +105,7 @@ def test_the_probe_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureF
     """Kept when it has answered this question before; asked anew once its file has changed."""
     model, own = str(toy_task.save_encoder(tmp_path / "model")), tmp_path / "my_typos.py"
     own.write_text((EXAMPLES / "typos.py").read_text())
-    (tmp_path / "text.txt").write_text(
-        5 * "the film of the night was bright and its music slow in my town .\n"
-    )
+    (tmp_path / "text.txt").write_text(5 * "the film of the night was bright and its music slow in my town .\n")
     words = ["analyze", model, "--probe", str(own), "--data", str(tmp_path), "--out", str(tmp_path / "out")]
     words += ["--probe-option", "my_typos.resamples=5", "--device", "cpu"]
     assert main(words) == 0, capsys.readouterr().err

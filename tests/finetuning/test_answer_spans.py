@@ -165,9 +165,7 @@ def test_the_error_of_a_bad_file_is_one_line(name: str, content: str, tmp_path: 
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value) and not (tmp_path / "out").exists()
 
 
-def test_lengths_that_leave_no_room_are_refused(
-    electra_folder: Path, squad_folder: Path, tmp_path: Path
-) -> None:
+def test_lengths_that_leave_no_room_are_refused(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
     for length in (60, 5):  # more than the positions; less than a question
         with pytest.raises(ConfigError) as caught:
             chosen = toy_task.settings(tmp_path / "out", squad_folder, "squad", max_length=length)
@@ -180,9 +178,7 @@ def test_lengths_that_leave_no_room_are_refused(
 
 @given(st.integers(0, 60), st.integers(1, 20), st.integers(1, 30), st.integers(0, 5))
 @settings(max_examples=100, deadline=None, database=None, derandomize=True)
-def test_windows_contain_every_token_and_each_is_scored_once(
-    length: int, room: int, stride: int, asked: int
-) -> None:
+def test_windows_contain_every_token_and_each_is_scored_once(length: int, room: int, stride: int, asked: int) -> None:
     offsets = np.stack([np.arange(length), np.arange(1, length + 1)], -1).reshape(-1, 2)
     context = Context(np.arange(100, 100 + length), offsets, np.zeros(length, bool))
     windows = cut_windows(np.full(asked, 7), context, TEMPLATE, asked + 3 + room, stride)
@@ -255,9 +251,7 @@ def test_an_answer_covers_whole_words_and_no_neighbours() -> None:
     assert {span: context.tokens_of(*span) for span in spans} == spans
 
 
-def test_targets_are_the_answer_cls_or_nothing(
-    squad2_folder: Path, electra_folder: Path, tmp_path: Path
-) -> None:
+def test_targets_are_the_answer_cls_or_nothing(squad2_folder: Path, electra_folder: Path, tmp_path: Path) -> None:
     chosen = toy_task.settings(tmp_path / "out", squad2_folder, "squad2", max_length=9, stride=2)
     prepared, notes = tuning_for(electra_folder, chosen)
     windows, examples = vars(prepared.splits["dev"]).values()
@@ -431,9 +425,7 @@ def test_predictions_as_the_official_scorer_reads_them(
     assert main(command) == 2 and "no_answer_threshold" in capsys.readouterr().err
 
 
-def test_a_threshold_is_refused_where_there_is_none(
-    electra_folder: Path, squad_folder: Path, tmp_path: Path
-) -> None:
+def test_a_threshold_is_refused_where_there_is_none(electra_folder: Path, squad_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     finetune(str(electra_folder), toy_task.settings(out, squad_folder, "squad", epochs=0.1))
     assert "no_answer_threshold" not in json.loads((out / "model/config.json").read_text())

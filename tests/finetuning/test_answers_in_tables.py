@@ -240,9 +240,7 @@ def test_two_columns_of_a_name_are_refused() -> None:
 
 def test_data_sets_in_python_are_as_their_files() -> None:
     datasets = pytest.importorskip("datasets")
-    features = datasets.Features(
-        text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"])
-    )
+    features = datasets.Features(text=datasets.Value("string"), label=datasets.ClassLabel(names=["bad", "good"]))
     split = datasets.Dataset.from_dict({"text": ["x", "y"], "label": [0, 1]}, features=features)
     written = tables(datasets.DatasetDict(train=split, validation=split))
     assert set(written) == {"train", "dev"}
@@ -267,10 +265,7 @@ def test_answers_that_pandas_printed(starts: Any, tmp_path: Path) -> None:
         lambda rows: [{**r, "answers": {"text": ["Ada"], "answer_start": [4.0]}} for r in rows],
         lambda rows: [{**r, "answers": r["list"]} for r in rows],
         lambda rows: {
-            "data": [
-                {"paragraphs": [{"context": r["context"], "qas": [{**r, "answers": r["list"]}]}]}
-                for r in rows
-            ]
+            "data": [{"paragraphs": [{"context": r["context"], "qas": [{**r, "answers": r["list"]}]}]} for r in rows]
         },
     ],
 )

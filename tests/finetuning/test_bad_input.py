@@ -84,9 +84,7 @@ def test_bad_data(
     refused(["--data", str(tmp_path / "data"), *(options + task).split()], message)
 
 
-def test_missing_folders_and_other_models(
-    refused: Callable[..., None], sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_missing_folders_and_other_models(refused: Callable[..., None], sst2_folder: Path, tmp_path: Path) -> None:
     refused(["--task", "sst2", "--data", str(tmp_path / "gone")], r"gone: no such file or folder")
     options = ["--task", "sst2", "--data", str(sst2_folder)]
     refused(options, r"no-model: no such folder", model=tmp_path / "no-model")
@@ -102,9 +100,7 @@ def test_predict_needs_a_finished_classifier(
     assert "fine-tuned classifier" in capsys.readouterr().err
 
 
-def test_truncated_texts_are_reported(
-    classified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_truncated_texts_are_reported(classified: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "long.csv").write_text("sentence,label\n" + "fine " * 40 + ",1\na dull film,0\n")
     words = ["predict", str(classified), str(tmp_path / "long.csv"), "--out", str(tmp_path / "p.tsv")]
     assert main(words) == 0
@@ -113,11 +109,7 @@ def test_truncated_texts_are_reported(
     assert f"1 text was truncated to {toy_task.POSITIONS} tokens" in err
 
 
-ROWS = [
-    {"text": f"{word} film", "label": label}
-    for label, words in (("no", BAD), ("yes", GOOD))
-    for word in words
-]
+ROWS = [{"text": f"{word} film", "label": label} for label, words in (("no", BAD), ("yes", GOOD)) for word in words]
 TWO_LEVELS = pd.DataFrame(ROWS)
 TWO_LEVELS.columns = pd.MultiIndex.from_tuples([("a", "text"), ("a", "label")])
 
@@ -153,9 +145,7 @@ def rows(**last: Any) -> list[dict[str, Any]]:
         ({"max_length": 1000}, "max_length"),
     ],
 )
-def test_bad_rows_leave_nothing(
-    wrong: dict[str, Any], place: str, electra_folder: Path, tmp_path: Path
-) -> None:
+def test_bad_rows_leave_nothing(wrong: dict[str, Any], place: str, electra_folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     good = {"model": electra_folder, "task": "classification", "data": ROWS, "out": out, "device": "cpu"}
     with pytest.raises(electra.ElectraError) as caught:

@@ -45,19 +45,13 @@ def test_a_linear_model_separates_pairs_by_overlap() -> None:
     rows += [("not_equivalent", f"word{i} is here", f"nothing like name{i}") for i in range(20)]
     train = examples(rows)  # type: ignore[arg-type]
     task = load_task("mrpc").fit(train)
-    new = examples(
-        [("equivalent", "red is here", "here is red"), ("not_equivalent", "red is here", "no blue")]
-    )
-    shares = {
-        name: task.score(fitted(name, task, train)(new), new)["accuracy"].value for name in baselines.NAMES
-    }
+    new = examples([("equivalent", "red is here", "here is red"), ("not_equivalent", "red is here", "no blue")])
+    shares = {name: task.score(fitted(name, task, train)(new), new)["accuracy"].value for name in baselines.NAMES}
     assert shares == {baselines.MAJORITY: 0.5, baselines.COUNTS: 1.0}
 
 
 def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> None:
-    train = examples(
-        [(str(5 * k / 10), "a b c d e f g h i j", " ".join("abcdefghij"[:k])) for k in range(1, 11)]
-    )
+    train = examples([(str(5 * k / 10), "a b c d e f g h i j", " ".join("abcdefghij"[:k])) for k in range(1, 11)])
     task = load_task("stsb").fit(train)
     guess, mean = (fitted(name, task, train)(train) for name in (baselines.COUNTS, baselines.MAJORITY))
     assert task.score(guess, train)["spearmanr"].value == pytest.approx(1.0)
@@ -66,9 +60,7 @@ def test_numbers_are_fitted_to_the_overlap_and_the_majority_is_their_mean() -> N
 
 
 def test_the_tag_of_a_word_is_its_most_frequent_one() -> None:
-    train = examples(
-        [(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")]
-    )
+    train = examples([(("N", "V"), "time", "flies"), (("N", "N"), "fruit", "flies"), (("V", "N"), "flies", "flies")])
     task = load_task("pos").fit(train)
     [prediction] = fitted(baselines.WORD_TAGS, task, train)(examples([(None, "flies", "unseen", "time")]))
     assert prediction.tolist() == [[2 / 4, 2 / 4], [4 / 6, 2 / 6], [1.0, 0.0]]

@@ -208,9 +208,7 @@ def test_a_folder_is_checked_and_locked_before_the_trial(
     assert len(refused) == 5
 
 
-def test_the_time_of_the_trial_counts(
-    colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_of_the_trial_counts(colours: Path, modern_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     finetune(str(modern_folder), auto(colours))
     record = FinetuningFolder(colours / "out").record
     (colours / "out" / "finetune.json").write_text(json.dumps(record | {"choice_seconds": 1000.0}))

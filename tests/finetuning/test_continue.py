@@ -27,9 +27,7 @@ def start(model: Path, data: Path, out: Path) -> subprocess.Popen[str]:
     )
     words = [sys.executable, "-m", "electra", "finetune", str(model), *options.split()]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
-    )
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
 def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals) -> str:
@@ -46,9 +44,7 @@ def stop_at(process: subprocess.Popen[str], wanted: str, number: signal.Signals)
 
 
 @pytest.mark.slow
-def test_a_killed_and_resumed_run_is_bit_identical(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_a_killed_and_resumed_run_is_bit_identical(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     process = start(electra_folder, sst2_folder, broken)
     stop_at(process, "seed 0  epoch 0.53  step 10/76", signal.SIGKILL)

@@ -110,9 +110,7 @@ TASKS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", TASKS)
 @pytest.mark.parametrize("balanced", [False, True])
-def test_the_fit_of_blocks_is_that_of_scikit_learn(
-    kind: str, balanced: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fit_of_blocks_is_that_of_scikit_learn(kind: str, balanced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"TOLERANCE": 0.0, "ITERATIONS": 500, "BIAS_PENALTY": 0.0}.items():
         monkeypatch.setattr(linear_fit, name, value)
     rng, strength, share = np.random.default_rng(0), 2.0, 0.5
@@ -221,8 +219,7 @@ def test_the_head_learns_what_counting_shows_and_its_folder_is_whole(
     [file] = data.glob("dev.*")
     answers = open_predictor(str(tmp_path / "out/model"), allow_unknown=True)(file)
     written = [
-        line.split("\t")
-        for line in FinetuningFolder(tmp_path / "out").seed(0).table("dev").read_text().splitlines()
+        line.split("\t") for line in FinetuningFolder(tmp_path / "out").seed(0).table("dev").read_text().splitlines()
     ]
     assert answers.rows() == [tuple(row) for row in written]
     with pytest.raises(ModelError, match="head counts"):
@@ -254,9 +251,7 @@ def test_a_damaged_vocabulary_is_refused(change: str, tmp_path: Path, modern_fol
 
 def test_a_word_has_the_mean_of_the_states_of_its_tokens(modern_folder: Path) -> None:
     loaded = load(str(modern_folder), "encoder")
-    sentences = [
-        Example(str(i), "f", words, ("a", "b", "a")[: len(words)]) for i, words in enumerate(SENTENCES)
-    ]
+    sentences = [Example(str(i), "f", words, ("a", "b", "a")[: len(words)]) for i, words in enumerate(SENTENCES)]
     task = load_task("tagging").fit(sentences)
     windows = task.featurize(sentences, Tokens(loaded.tokenizer), 24)
     shape = HeadShape("tagger", loaded.config, 2)

@@ -111,13 +111,9 @@ def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
     assert read(tmp_path, HOLES, skip_unlabelled=True).task.label_names == ("bad", "good")
     numbers = HOLES.replace("good", "1.5").replace("bad", "2")
     assert len(read(tmp_path, numbers, "regression", skip_unlabelled=True).splits["train"]) == 18
-    bare = read(
-        tmp_path, TWO.partition("\n")[2], columns=("text", "label"), others={"test": "a film\nanother\n"}
-    )
+    bare = read(tmp_path, TWO.partition("\n")[2], columns=("text", "label"), others={"test": "a film\nanother\n"})
     assert [example.texts for example in bare.splits["test"]] == [("a film",), ("another",)]
-    assert not [note for note in read(tmp_path, LETTERS).notes if "stray" in note], (
-        "a cell may have several lines"
-    )
+    assert not [note for note in read(tmp_path, LETTERS).notes if "stray" in note], "a cell may have several lines"
     dataset = read(tmp_path, TWO, others={"dev": "text,label\na film,1\nmy town,0\n"})
     assert list(describe_labels(dataset)) == ["train: 0 10, 1 10", "dev: 0 1, 1 1"]
 
@@ -151,9 +147,7 @@ def test_labels_absent_from_training_are_scored_as_wrong(tmp_path: Path) -> None
     both, one = (bars.answer(np.array(p)) for p in ([0.9, 0.9, 0.1], [0.1, 0.1, 0.9]))
     assert both != one and [parse_labels(cell, "", "|") for cell in (both, one)] == [["a", "b"], ["a|b"]]
     [header, row] = bars.at_threshold(0.95).table([np.array([0.9, 0.9, 0.1])], dataset.splits["dev"][:1])
-    assert row[1] == "" and dict(zip(header, row, strict=True))["probability"] == pytest.approx(
-        0.1 * 0.1 * 0.9
-    )
+    assert row[1] == "" and dict(zip(header, row, strict=True))["probability"] == pytest.approx(0.1 * 0.1 * 0.9)
 
 
 @pytest.fixture(scope="module")
@@ -178,8 +172,7 @@ def tuned(modern_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
 def test_other_files_are_read_from_the_columns_of_the_training_file(kind: str, tuned: dict[str, str]) -> None:
     data = Path(tuned[kind]).parent
     expected, actual = (
-        open_predictor(tuned[kind], allow_unknown=True)(data / f"{name}.csv").values
-        for name in ("train", "dev")
+        open_predictor(tuned[kind], allow_unknown=True)(data / f"{name}.csv").values for name in ("train", "dev")
     )
     assert np.array_equal(np.stack(actual), np.stack(expected))
     other = {"single": "pair", "pair": "single"}[kind]

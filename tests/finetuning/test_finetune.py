@@ -90,9 +90,7 @@ def test_a_pair_regression_predicts_in_the_unit_of_the_data(measured: Path, regr
     assert json.loads((measured / "model/config.json").read_text())["problem_type"] == "regression"
 
 
-@pytest.mark.parametrize(
-    ("architecture", "pooling"), [("electra", "cls"), ("modern", "cls"), ("modern", "mean")]
-)
+@pytest.mark.parametrize(("architecture", "pooling"), [("electra", "cls"), ("modern", "cls"), ("modern", "mean")])
 @pytest.mark.usefixtures("every_step_logged")
 def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
     architecture: str, pooling: str, request: pytest.FixtureRequest, regression_folder: Path, tmp_path: Path
@@ -126,15 +124,11 @@ def test_the_first_twenty_losses_are_those_of_a_plain_transformers_loop(
         inputs = tokenizer(first, second, padding=True, return_tensors="pt")
         return reference(**inputs, labels=torch.tensor([*map(classes.index, scores)])).loss  # type: ignore[no-any-return]
 
-    np.testing.assert_allclose(
-        ours, losses_of(reference, groups_with_decay(reference, 0.7), order, loss_of), atol=1e-4
-    )
+    np.testing.assert_allclose(ours, losses_of(reference, groups_with_decay(reference, 0.7), order, loss_of), atol=1e-4)
     assert np.ptp(ours) > 0.01
 
 
-def test_learning_rates_decay_from_the_top_layer_down(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_learning_rates_decay_from_the_top_layer_down(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     model = build_model(tuning_for(electra_folder, toy_task.settings(tmp_path, sst2_folder)), 0)
     groups = parameter_groups(model, 1.0, 0.5, 0.1)
     found = {id(p): (group["peak"], group["weight_decay"]) for group in groups for p in group["params"]}
@@ -213,8 +207,7 @@ def test_truncation_equals_that_of_transformers(electra_folder: Path) -> None:
     for row in [*((text,) for text in texts.values()), *product(texts.values(), repeat=2)]:
         [(ids, types, cut)] = tokens.join([[text] for text in row], 12)
         expected, whole = (
-            reference(*([text] for text in row), **limit)
-            for limit in ({"max_length": 12, "truncation": True}, {})
+            reference(*([text] for text in row), **limit) for limit in ({"max_length": 12, "truncation": True}, {})
         )
         assert (ids.tolist(), types.tolist()) == (expected["input_ids"][0], expected["token_type_ids"][0])
         assert cut == (len(whole["input_ids"][0]) > 12)
@@ -246,9 +239,7 @@ def test_an_undefined_metric_is_null_with_a_reason() -> None:
     assert results["eval_matthews_correlation_reason"] == "one label"
 
 
-def test_a_loss_that_is_not_a_number_stops_the_run(
-    electra_folder: Path, sst2_folder: Path, tmp_path: Path
-) -> None:
+def test_a_loss_that_is_not_a_number_stops_the_run(electra_folder: Path, sst2_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunFailed):
         finetune(str(electra_folder), toy_task.settings(tmp_path / "out", sst2_folder, learning_rate=1e30))
 

@@ -30,9 +30,7 @@ COLOURS = ("red", "green", "blue")
 
 
 def frozen_settings(folder: Path, task: str) -> Settings:
-    return toy_task.settings(
-        folder / "out", folder / "data", task, head="frozen", epochs=None, learning_rate=None
-    )
+    return toy_task.settings(folder / "out", folder / "data", task, head="frozen", epochs=None, learning_rate=None)
 
 
 def write_rows(path: Path, header: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -77,9 +75,7 @@ def test_probabilities_are_those_of_logistic_regression_on_the_mean_of_the_state
     loaded = load(model, "encoder")
 
     def features(rows: list[tuple[str, ...]]) -> np.ndarray:
-        u, *v = (
-            embed(loaded, list(texts), "mean").astype(float) for texts in [*zip(*rows, strict=True)][:-1]
-        )
+        u, *v = (embed(loaded, list(texts), "mean").astype(float) for texts in [*zip(*rows, strict=True)][:-1])
         return np.hstack([abs(u - v[0]), u * v[0]]) if v else u
 
     x, y = features(train), features(dev)
@@ -194,9 +190,7 @@ def test_what_would_train_the_encoder_is_refused(tmp_path: Path, modern_folder: 
 
 def test_tags_are_learned_without_training_the_encoder(tmp_path: Path, modern_folder: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=100, dev=20)
-    settings = toy_task.settings(
-        tmp_path / "out", data, "tagging", head="frozen", epochs=None, baselines=True
-    )
+    settings = toy_task.settings(tmp_path / "out", data, "tagging", head="frozen", epochs=None, baselines=True)
     results = finetune(str(modern_folder), settings)
     assert results["steps"] == 0
     assert results["eval_accuracy"] > results["baselines"]["majority"]["eval_accuracy"]

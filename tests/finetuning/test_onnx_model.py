@@ -71,11 +71,7 @@ sys.meta_path.insert(0, Blocked())
 def test_the_lines_for_a_machine_without_torch_give_the_same_probabilities(
     page: str, written: tuple[Path, Path]
 ) -> None:
-    texts = (
-        ["The chef cooked the meal.", "It was raw."]
-        if page == "README.md"
-        else ["A fine film.", "My grim town."]
-    )
+    texts = ["The chef cooked the meal.", "It was raw."] if page == "README.md" else ["A fine film.", "My grim town."]
     path = written[1] / page if page == "README.md" else Path(__file__).parents[2] / "docs" / page
     code = next(part for part in path.read_text().split("```python\n")[1:] if "InferenceSession" in part)
     code = code.partition("```")[0].replace('"reviews-onnx"', '"."')

@@ -107,9 +107,7 @@ def test_lists_are_refused_and_numbers_are_labels_of_glue_only(tmp_path: Path) -
 def test_answers_that_match_after_normalisation_are_right() -> None:
     """Exact match compares without articles, case and punctuation."""
     assert not is_wrong({"gold": ["Normans"], "predicted": "the Normans."})
-    assert is_wrong({"gold": ["Normans"], "predicted": "Norman"}) and is_wrong(
-        {"gold": ["b"], "predicted": ""}
-    )
+    assert is_wrong({"gold": ["Normans"], "predicted": "Norman"}) and is_wrong({"gold": ["b"], "predicted": ""})
     assert not is_wrong({"gold": [], "predicted": ""}) and is_wrong({"gold": [], "predicted": "x"})
     [row] = read_records(b"id\tanswer\tstart\tend\tprobability\na\tx\t5\t6\t0.5\n")
     assert row == {"id": "a", "answer": "x", "start": 5, "end": 6, "probability": 0.5}
@@ -143,8 +141,7 @@ def mnli_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             word = (toy_task.GOOD[0], toy_task.BAD[0], "old")[i % 3]
             answer = "hidden" if name == "test_matched" else answers[i % 3]
             rows.append(
-                f"{i}\tthe film\tthe {word} film{' and music' * (name != 'train')}"
-                + f"\t{answer}" * has_answers
+                f"{i}\tthe film\tthe {word} film{' and music' * (name != 'train')}" + f"\t{answer}" * has_answers
             )
         (folder / f"{name}.tsv").write_text("\n".join(rows) + "\n")
     return folder
@@ -195,9 +192,7 @@ def test_without_a_score_the_last_epoch_is_kept(electra_folder: Path, tmp_path: 
     (data / "dev.tsv").write_text(header + "".join(lines[1::2]))  # CoLA's metric needs both labels
     weights = []
     for keep in ("best", "last"):
-        finetune(
-            str(electra_folder), toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep)
-        )
+        finetune(str(electra_folder), toy_task.settings(tmp_path / keep, data, "cola", epochs=2, keep_epoch=keep))
         weights.append((tmp_path / keep / "seeds/seed-0/model.safetensors").read_bytes())
     assert weights[0] == weights[1]
 

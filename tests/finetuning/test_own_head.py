@@ -13,11 +13,7 @@ from electra.foundation.errors import ConfigError
 from electra.foundation.extensions import trust
 
 PAGE = Path(__file__).parents[2] / "docs" / "finetuning.md"
-[HEAD] = [
-    block
-    for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    if "HEAD =" in block
-]
+[HEAD] = [block for block in re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S) if "HEAD =" in block]
 
 
 def written(folder: Path, *changes: tuple[str, str]) -> str:
@@ -32,9 +28,7 @@ def written(folder: Path, *changes: tuple[str, str]) -> str:
 
 
 @pytest.mark.parametrize("task", ["sst2", "regression"])
-def test_the_head_of_the_documentation_trains_and_predicts(
-    task: str, tmp_path: Path, modern_folder: Path
-) -> None:
+def test_the_head_of_the_documentation_trains_and_predicts(task: str, tmp_path: Path, modern_folder: Path) -> None:
     write = toy_task.write_regression if task == "regression" else toy_task.write_classification
     data, head = write(tmp_path / "data"), written(tmp_path)
     settings = toy_task.settings(tmp_path / "out", data, task, head=head, epochs=6)

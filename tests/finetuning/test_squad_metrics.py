@@ -70,8 +70,7 @@ ODD += ["\u0645\u0631\u062d\u0628\u0627", "\u5317\u4eac"]
 
 def odd_text(draw: random.Random) -> str:
     pieces = [
-        draw.choice(ODD) if draw.random() < 0.8 else chr(draw.randrange(0xD800))
-        for _ in range(draw.randrange(8))
+        draw.choice(ODD) if draw.random() < 0.8 else chr(draw.randrange(0xD800)) for _ in range(draw.randrange(8))
     ]
     return "".join(piece + draw.choice(["", " "]) for piece in pieces)
 
@@ -121,9 +120,7 @@ def check_version_two(rows: list[tuple[str, list[str], float]], threshold: float
 def test_scores_of_version_two_at_a_threshold_and_at_the_best_one() -> None:
     draw = random.Random(2)
     for _ in range(500):  # few values of the odds: ties are common
-        golds = [
-            draw.choice([[], [], ["Paris"], ["the", "1,000"], ["a"]]) for _ in range(draw.randint(1, 12))
-        ]
+        golds = [draw.choice([[], [], ["Paris"], ["the", "1,000"], ["a"]]) for _ in range(draw.randint(1, 12))]
         odds = [draw.choice([-3.0, -1.5, 0.0, 0.25, 7.0]) for _ in golds]
         answers = [gold[-1] if gold and draw.random() < 0.6 else odd_text(draw) for gold in golds]
         check_version_two(list(zip(answers, golds, odds, strict=True)), draw.choice([-2.75, -1.5, 0.0, 9.0]))

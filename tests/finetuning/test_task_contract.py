@@ -27,7 +27,5 @@ class TestTasks(TaskContract):
         if name == "ged":  # its tags are correct and incorrect
             for path in folder.iterdir():
                 tags = (line.partition("\t") for line in path.read_text().splitlines())
-                path.write_text(
-                    "".join(f"{w}\t{'i' if t[:1] == 'B' else 'c'}\n" if w else "\n" for w, _, t in tags)
-                )
+                path.write_text("".join(f"{w}\t{'i' if t[:1] == 'B' else 'c'}\n" if w else "\n" for w, _, t in tags))
         return folder

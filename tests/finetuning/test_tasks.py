@@ -22,9 +22,7 @@ def write(path: Path, text: str) -> Path:
 
 
 def test_malformed_rows_are_left_out_if_the_task_allows_it(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n"
-    )
+    path = write(tmp_path / "a.tsv", "id\tquestion1\tquestion2\tis_duplicate\n1\ta\tb\t0\n2\tbroken\n3\tc\td\t1\n")
     split = load_task("qqp").read(path)
     assert (len(split.examples), split.num_dropped) == (2, 1)
 
@@ -57,9 +55,7 @@ def test_glue_as_distributed(folder: str, shared_data) -> None:  # type: ignore[
                 len(e.texts) == len(task.texts[0]) for e in examples
             )
     if folder == "cola":
-        assert task.read(data / "dev.tsv.gz").examples[0].texts == (
-            "The sailors rode the breeze clear of the rocks.",
-        )
+        assert task.read(data / "dev.tsv.gz").examples[0].texts == ("The sailors rode the breeze clear of the rocks.",)
 
 
 def test_every_task_has_a_name_in_any_spelling() -> None:

@@ -73,9 +73,7 @@ def test_a_saved_model_keeps_them(modern_folder: Path, tmp_path: Path) -> None:
     assert load_task("ner").rebuilt(task.labels, {}).transitions == ()  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
-    "wrong", [7, "O", [[0, 1]], [[0, 4, 3]], [[0, 1, -3]], [["O", 1, 3]], [[0, 1, True]]]
-)
+@pytest.mark.parametrize("wrong", [7, "O", [[0, 1]], [[0, 4, 3]], [[0, 1, -3]], [["O", 1, 3]], [[0, 1, True]]])
 def test_saved_transitions_are_checked(wrong: Any) -> None:
     with pytest.raises(ModelError, match=TRANSITIONS_KEY):
         load_task("ner").rebuilt(("O", "B-x", "I-x"), {TRANSITIONS_KEY: wrong})

@@ -80,9 +80,7 @@ def test_files_of_every_format(case: tuple[str, str, str, dict[str, Any], str], 
 
 
 @pytest.mark.parametrize(("task", "content", "changes", "expected"), UNLABELLED)
-def test_files_without_tags(
-    task: str, content: str, changes: dict[str, Any], expected: str, tmp_path: Path
-) -> None:
+def test_files_without_tags(task: str, content: str, changes: dict[str, Any], expected: str, tmp_path: Path) -> None:
     [example] = read(task, tmp_path / "a.tsv", content, labelled=False, **changes)
     assert (" ".join(example.texts), example.gold) == (expected, None)
 
@@ -250,9 +248,7 @@ def test_training_learns_and_the_saved_model_predicts_the_same(modern_folder: Pa
         words = list(predictions.examples[i].texts)
         with torch.no_grad():
             theirs = (
-                model(**tokenizer(words, is_split_into_words=True, return_tensors="pt"))
-                .logits[0, 1:-1]
-                .softmax(-1)
+                model(**tokenizer(words, is_split_into_words=True, return_tensors="pt")).logits[0, 1:-1].softmax(-1)
             )
         np.testing.assert_allclose(predictions.values[i], theirs.numpy(), atol=1e-5)
     rows = read_tsv(out / "seeds/seed-0/dev.tsv")
@@ -289,18 +285,14 @@ def test_a_stopped_and_resumed_run_is_bit_identical(modern_folder: Path, tmp_pat
 def test_balanced_weights_and_the_inferred_scheme(electra_folder: Path, tmp_path: Path) -> None:
     data = toy_task.write_tagging(tmp_path / "data", train=60, dev=20)
     plain = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging"))
-    even = tuning_for(
-        electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced")
-    )
+    even = tuning_for(electra_folder, toy_task.settings(tmp_path / "out", data, "tagging", class_weights="balanced"))
     assert plain.task.metrics[0] == "f1" and plain.task.weights == ()
     gold = [tag for example in load_task("ner").read(data / "train.tsv").examples for tag in example.gold]
     expected = [len(gold) / (5 * gold.count(tag)) for tag in even.task.label_names]
     assert even.task.weights == pytest.approx(expected)
     logits, targets = torch.randn(2, 3, 5), torch.tensor([[0, 1, -100], [3, 4, 0]])
     loss, count = even.task.loss(logits, targets)
-    theirs = torch.nn.functional.cross_entropy(
-        logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights)
-    )
+    theirs = torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), torch.tensor(even.task.weights))
     assert float(loss / count) == pytest.approx(float(theirs))
     inside = [Example("0", "f:1", ("New", "York"), ("B-LOC", "I-LOC"))]  # no "O" to fall back to
     assert replace(load_task("ner"), metrics=("f1",)).fit(inside).default == "B-LOC"  # type: ignore[attr-defined]

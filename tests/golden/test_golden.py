@@ -14,10 +14,7 @@ import record
 
 @pytest.mark.parametrize(
     ("objective", "encoder"),
-    [
-        pytest.param(*case, marks=[] if case[0] in ("rtd", "mlm") else [pytest.mark.slow])
-        for case in record.CASES
-    ],
+    [pytest.param(*case, marks=[] if case[0] in ("rtd", "mlm") else [pytest.mark.slow]) for case in record.CASES],
 )
 def test_the_first_updates_equal_the_golden_curve(objective: str, encoder: str) -> None:
     """Most changes show in the first updates, which take a quarter of the time."""

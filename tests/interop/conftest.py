@@ -56,9 +56,7 @@ def cased(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     return make_tokenizer(tmp_path_factory.mktemp("tokenizers") / "cased", lowercase=False)
 
 
-def configs(
-    size: str, architecture: str, vocab_size: int, **changes: object
-) -> tuple[EncoderConfig, EncoderConfig]:
+def configs(size: str, architecture: str, vocab_size: int, **changes: object) -> tuple[EncoderConfig, EncoderConfig]:
     """(generator, discriminator) of a named size with two layers, whatever it has, so that the large one is
     cheap.
     """

@@ -74,9 +74,7 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(figures, "missing", lambda: "without figures")  # figures take seconds
 
 
-@pytest.mark.parametrize(
-    "name", [*SHAPES, *ADAPTED, *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)]
-)
+@pytest.mark.parametrize("name", [*SHAPES, *ADAPTED, *(pytest.param(name, marks=pytest.mark.slow) for name in FURTHER)])
 @torch.inference_mode()
 def test_states_and_logits_are_those_of_transformers(name: str, given: Given, tmp_path: Path) -> None:
     """Padded, full, short and packed rows, every layer, the head, and the folders that we write."""
@@ -171,9 +169,7 @@ def test_a_run_resumes_with_the_same_bits(name: str, given: Given, store: Path, 
                 (tmp_path / out / "examples.json").unlink()
     first, second = (load(tmp_path / out, "discriminator") for out in ("whole", "parts"))
     assert isinstance(first.encoder, AdaptedEncoder) == (name in ADAPTED) and run.status == "finished"
-    for (key, one), other in zip(
-        first.encoder.state_dict().items(), second.encoder.state_dict().values(), strict=True
-    ):
+    for (key, one), other in zip(first.encoder.state_dict().items(), second.encoder.state_dict().values(), strict=True):
         assert torch.equal(one, other), key
     started = load(folder, "encoder").encoder.state_dict()
     assert any(not torch.equal(value, started[key]) for key, value in first.encoder.state_dict().items())
@@ -220,9 +216,7 @@ def test_it_teaches(name: str, given: Given, store: Path, tmp_path: Path) -> Non
 
 
 def test_our_own_folders_need_no_transformers() -> None:
-    code = (
-        "import sys, electra; electra.load('tiny-en').detect('a cat'); print('transformers' in sys.modules)"
-    )
+    code = "import sys, electra; electra.load('tiny-en').detect('a cat'); print('transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip().endswith("False")
 

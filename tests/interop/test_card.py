@@ -89,9 +89,7 @@ def test_card_without_a_run(tmp_path: Path) -> None:
 
 
 def test_names_are_text_and_no_html() -> None:
-    card = Card(
-        "<img src=x onerror=alert(1)>", "discriminator", recipe="a = 1\n```\n<b>", training={"<i>": "<u>"}
-    )
+    card = Card("<img src=x onerror=alert(1)>", "discriminator", recipe="a = 1\n```\n<b>", training={"<i>": "<u>"})
     text = render(card)
     assert "# &lt;img src=x onerror=alert(1)&gt;" in text and "| &lt;i&gt; | &lt;u&gt; |" in text
     assert "````toml\na = 1\n```\n<b>\n````" in text

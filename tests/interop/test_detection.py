@@ -41,9 +41,7 @@ def loaded(uncased: Tokenizer, make_pair: MakePair) -> Loaded:
 def normal(text: str, lowercase: bool) -> str:
     """BERT's cleaning, as far as a single token can show it, and the letters of a ligature."""
     text = "".join(unicodedata.normalize("NFKC", c) if "\ufb00" <= c <= "\ufb06" else c for c in text)
-    text = "".join(
-        c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd"
-    )
+    text = "".join(c for c in text if unicodedata.category(c) not in ("Cc", "Cf", "Co", "Cn") and c != "\ufffd")
     if lowercase:
         text = "".join(c for c in unicodedata.normalize("NFD", text) if unicodedata.category(c) != "Mn")
         text = "".join(c.lower() for c in text)
@@ -79,9 +77,7 @@ def check_offsets(tokenizer: Tokenizer, text: str, lowercase: bool) -> None:
 
 
 @pytest.mark.parametrize("fallback", [False, True], ids=["unknown", "bytes"])
-@pytest.mark.parametrize(
-    "text", ["Hello, world. (x)", "q ,a", "one. two", "\u017d, \u20ac5; \u00bfq?", ", ."]
-)
+@pytest.mark.parametrize("text", ["Hello, world. (x)", "q ,a", "one. two", "\u017d, \u20ac5; \u00bfq?", ", ."])
 def test_words_of_sentencepiece_end_before_punctuation(text: str, fallback: bool) -> None:
     """They are those of BERT, in every kind of tokenizer."""
     pieces = ["<unk>", "<s>", "</s>", "<pad>", "<mask>", "\u2581", *string.ascii_letters, *".,();\u00bf?"]
@@ -134,6 +130,4 @@ def test_long_text_is_read_to_its_end(loaded: Loaded) -> None:
     specials = loaded.tokenizer.specials
     row = torch.cat([torch.tensor([specials.cls]), ids, torch.tensor([specials.sep])])[None]
     expected = loaded.logits(row)[0].sigmoid()[-11:-1]
-    assert torch.tensor([token.p_replaced for token in actual.tokens[-10:]]) == pytest.approx(
-        expected, abs=1e-6
-    )
+    assert torch.tensor([token.p_replaced for token in actual.tokens[-10:]]) == pytest.approx(expected, abs=1e-6)

@@ -172,9 +172,7 @@ def test_show_fills_masks(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["The band released its first album.", "Brot schlaft auf dem Sofa", "a"])
-def test_show_counts_what_is_found_and_what_is_falsely_marked(
-    text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_counts_what_is_found_and_what_is_falsely_marked(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "tiny-en", text, "--allow-unknown"]) == 0
     said = capsys.readouterr().out.splitlines()[-1]
     found, replaced, alarms, original = (int(number) for number in re.findall(r"\d+", said)[:4])
@@ -186,9 +184,7 @@ def test_show_counts_what_is_found_and_what_is_falsely_marked(
     assert replaced + original == len(scored)
 
 
-def test_files_are_written_with_the_columns_of_the_input(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_files_are_written_with_the_columns_of_the_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "in.csv", tmp_path / "out"
     source.write_text(f'id,text,score\n=7,"{TEXT}",good\n8,=The mill.,bad\n')
     [detection, _] = electra.detect("tiny-en", source)
@@ -274,9 +270,7 @@ def test_a_tagger_of_wrong_words_scores_by_its_probability(tmp_path: Path) -> No
     [rows] = open_predictor(str(folder)).texts([TEXT], scores=True).by_example()
     bare = [row["word"].strip(".") or "." for row in rows]
     starts = [row["start"] for row in rows]
-    assert [word[:3] for word in found.words] == [
-        (w, s, s + len(w)) for w, s in zip(bare, starts, strict=True)
-    ]
+    assert [word[:3] for word in found.words] == [(w, s, s + len(w)) for w, s in zip(bare, starts, strict=True)]
     assert [word.p_replaced for word in found.words] == pytest.approx([row["p(i)"] for row in rows])
     assert found.threshold == 0.5 and empty.words == ()
     [marked] = electra.detect(folder, TEXT, threshold=0.0, near=True)

@@ -105,9 +105,7 @@ def test_words_and_questions(head: str, uncased: Tokenizer, tmp_path: Path) -> N
         "a cat\nthe chef\n",
     ],
 )
-def test_standard_input(
-    written: str, classifier: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_standard_input(written: str, classifier: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(written.encode())))
     assert main(["predict", classifier, "-"]) == 0
     rows = capsys.readouterr().out.splitlines()[1:]
@@ -119,9 +117,7 @@ def test_utf8_that_was_read_as_cp1252(text: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text(f"It is {text} here.\nIt is fine, caf\u00e9, \u00c9\u00bb.\n")
     with pytest.warns(Note, match=r"iconv.*a\.txt"):
         electra.detect("tiny-en", tmp_path / "a.txt", allow_unknown=True)
-    (tmp_path / "b.txt").write_text(
-        "It was fine, caf\u00e9, \u00c9\u00bb, \u201c5 \u00d7 6\u201d \u2013 \u00a9.\n"
-    )
+    (tmp_path / "b.txt").write_text("It was fine, caf\u00e9, \u00c9\u00bb, \u201c5 \u00d7 6\u201d \u2013 \u00a9.\n")
     electra.detect("tiny-en", tmp_path / "b.txt", allow_unknown=True)
 
 

@@ -65,8 +65,6 @@ def test_a_network_trained_for_rtd_and_mlm_continues_with_both_heads(
     )
     detector = electra.load(first).detector()
     assert 0 < detector.marking().threshold < 1 and detector.language_model is not None
-    on = electra.pretrain(
-        toy_store, out=tmp_path / "b", budget="1steps", overrides=both, init=first, recipe="tiny"
-    )
+    on = electra.pretrain(toy_store, out=tmp_path / "b", budget="1steps", overrides=both, init=first, recipe="tiny")
     for score in ("mlm_loss", "discriminator_loss", "generator_loss"):
         assert on.scores[score] == pytest.approx(first.scores[score], abs=1e-6), score

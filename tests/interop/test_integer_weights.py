@@ -44,9 +44,7 @@ def test_a_4_bit_weight_changes_by_at_most_a_step_and_the_scale_is_the_best_of_s
     exact = torch.randn(shape, generator=torch.Generator().manual_seed(1)) * 0.05
     stored = quantize({"a": exact, "bias": exact.flatten()[:9]}, 4)
     assert stored["a"].dtype == torch.uint8 and stored["a"].numel() * 2 == exact.numel()
-    assert stored["a.scale"].numel() * GROUP == exact.numel() and torch.equal(
-        stored["bias"], exact.flatten()[:9]
-    )
+    assert stored["a.scale"].numel() * GROUP == exact.numel() and torch.equal(stored["bias"], exact.flatten()[:9])
     again = dequantize(stored, Path("nowhere"))["a"]
     groups, found = exact.reshape(-1, GROUP).double(), again.reshape(-1, GROUP).double()
     scale = stored["a.scale"].double().reshape(-1, 1)
@@ -127,9 +125,7 @@ DAMAGE: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture(scope="module", params=["int8", "int4"])
-def stored(
-    request: pytest.FixtureRequest, make_pair: Callable[..., Pair], uncased: Tokenizer
-) -> tuple[Dtype, Path]:
+def stored(request: pytest.FixtureRequest, make_pair: Callable[..., Pair], uncased: Tokenizer) -> tuple[Dtype, Path]:
     folder = request.getfixturevalue("tmp_path_factory").mktemp("stored")
     network = make_pair(vocab_size=uncased.vocab_size, hidden_size=64).main
     export_network(folder, network, uncased, Card("x", "discriminator"), dtype=request.param)

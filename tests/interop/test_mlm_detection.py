@@ -86,18 +86,14 @@ def written_pair(out: Path) -> PairFolder:
 
 
 @pytest.mark.slow
-def test_two_networks_can_share_the_weights_of_their_encoder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_networks_can_share_the_weights_of_their_encoder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pair = written_pair(tmp_path / "pair")
     whole = load_language_model(pair.path)
     folder = pair.language_model.path
     make_included.share_encoder(folder, "discriminator")
     thin = load_language_model(pair.path)
     assert whole is not None and thin is not None
-    assert (folder / WEIGHTS).stat().st_size < 0.1 * (
-        pair.network("discriminator").path / WEIGHTS
-    ).stat().st_size
+    assert (folder / WEIGHTS).stat().st_size < 0.1 * (pair.network("discriminator").path / WEIGHTS).stat().st_size
     assert not [finding for finding in electra.verify(folder) if finding.problem]
     assert not list(folder.glob("tokenizer*")) and thin.tokenizer.digest == whole.tokenizer.digest
     for one, other in zip(whole.encoder.parameters(), thin.encoder.parameters(), strict=True):

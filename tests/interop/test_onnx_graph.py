@@ -43,9 +43,7 @@ def test_a_graph_detects_and_embeds_like_the_network(written: tuple[Loaded, Path
     network, folder = written
     graph = onnx_graph.load_onnx(folder, "discriminator")
     for ours, reference in zip(detect(network, TEXTS), detect(graph, TEXTS), strict=True):
-        assert [(word.text, word.start) for word in ours.words] == [
-            (w.text, w.start) for w in reference.words
-        ]
+        assert [(word.text, word.start) for word in ours.words] == [(w.text, w.start) for w in reference.words]
         assert ours.threshold == reference.threshold == 0.3
         p, q = ([token.p_replaced for token in one.tokens] for one in (ours, reference))
         np.testing.assert_allclose(p, q, atol=1e-5)

@@ -16,9 +16,7 @@ from electra.model.adapted import AdaptedEncoder
 
 SHAPE = {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 40, "pad_token_id": 0}
 SHAPE |= {"hidden_size": 32, "max_position_embeddings": 80, "embedding_size": 32}
-GROUPS = dict.fromkeys(
-    (f"{part}_groups" for part in ("q", "k", "v", "post_attention", "intermediate", "output")), 1
-)
+GROUPS = dict.fromkeys((f"{part}_groups" for part in ("q", "k", "v", "post_attention", "intermediate", "output")), 1)
 FAMILIES: dict[str, tuple[bool, dict[str, Any]]] = {  # whether padding changes the states, and settings
     "ConvBert": (True, {"conv_kernel_size": 5, "head_ratio": 2}),
     "Nystromformer": (True, {"conv_kernel_size": 5}),
@@ -36,9 +34,7 @@ TEXTS = ["a cafe", "the chef cooked the meal", "The Chef ate, (meals) cooked! " 
 
 def written(family: str, head: str, tokenizer: Tokenizer, folder: Path) -> None:
     torch.manual_seed(1)
-    config = getattr(transformers, f"{family}Config")(
-        vocab_size=tokenizer.vocab_size, **SHAPE, **FAMILIES[family][1]
-    )
+    config = getattr(transformers, f"{family}Config")(vocab_size=tokenizer.vocab_size, **SHAPE, **FAMILIES[family][1])
     model = getattr(transformers, f"{family}{head}")(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():

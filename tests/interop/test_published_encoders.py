@@ -153,9 +153,7 @@ def test_special_ids_that_contradict_the_tokenizer_are_noted(tmp_path: Path) -> 
 @pytest.mark.parametrize("head", ["ForMaskedLM", "ForSequenceClassification"])
 @pytest.mark.parametrize("name", ["BERT", "MPNet", "ALBERT"])
 @torch.inference_mode()
-def test_a_class_without_its_head_is_an_encoder(
-    name: str, head: str, uncased: Tokenizer, tmp_path: Path
-) -> None:
+def test_a_class_without_its_head_is_an_encoder(name: str, head: str, uncased: Tokenizer, tmp_path: Path) -> None:
     """all-mpnet-base-v2 names the class of the masked language model that it once was."""
     reference = published(name, tmp_path, uncased)
     edit(tmp_path, architectures=[type(reference).__name__.replace("Model", head)])

@@ -75,14 +75,10 @@ def test_classifiers_answer_as_the_pipeline(name: str, case: str, uncased: Token
         for inputs in (LONG, PAIRS):
             expected = by_pipeline(folder, inputs)
             assert np.ptp([max(each.values()) for each in expected]) > 10 * TOLERANCE
-            for [row], scores in zip(
-                open_predictor(str(given)).texts(inputs).by_example(), expected, strict=True
-            ):
+            for [row], scores in zip(open_predictor(str(given)).texts(inputs).by_example(), expected, strict=True):
                 if case in ("three labels", "many labels", "another order"):
                     assert row["predicted"] == max(scores, key=scores.__getitem__)
-                [*numbers] = [
-                    row.get(f"p({label})", row.get(label, row.get("predicted"))) for label in scores
-                ]
+                [*numbers] = [row.get(f"p({label})", row.get(label, row.get("predicted"))) for label in scores]
                 assert numbers == pytest.approx([*scores.values()], abs=TOLERANCE)
         assert by_pipeline(given, PAIRS) == [pytest.approx(row, abs=TOLERANCE) for row in expected]
 
@@ -116,9 +112,7 @@ def test_readers_give_the_logits_of_transformers(name: str, uncased: Tokenizer, 
     row = {"id": "1", "question": "the chef", "context": "the chef cooked the meal. a cafe", "answers": []}
     examples = predictor.texts([row]).examples
     windows = predictor.task.featurize(examples, Tokens(uncased), predictor.max_length)
-    inputs = transformers.AutoTokenizer.from_pretrained(folder)(
-        row["question"], row["context"], return_tensors="pt"
-    )
+    inputs = transformers.AutoTokenizer.from_pretrained(folder)(row["question"], row["context"], return_tensors="pt")
     expected = model.from_pretrained(folder).eval()(**inputs)
     ours = predictor.tuned(collate(windows, np.array([0]), 0))[0]
     for index, logits in enumerate((expected.start_logits, expected.end_logits)):
@@ -127,9 +121,7 @@ def test_readers_give_the_logits_of_transformers(name: str, uncased: Tokenizer, 
 
 @pytest.mark.parametrize("activation", ["", IDENTITY, "torch.nn.modules.activation.Sigmoid"])
 @pytest.mark.parametrize("place", ["sentence_transformers", "sbert_ce_default_activation_function", "saved"])
-def test_cross_encoders_score_as_the_library(
-    activation: str, place: str, uncased: Tokenizer, tmp_path: Path
-) -> None:
+def test_cross_encoders_score_as_the_library(activation: str, place: str, uncased: Tokenizer, tmp_path: Path) -> None:
     """In each place where the library has kept the function, and as its current version saves the folder."""
     library = pytest.importorskip("sentence_transformers")
     changes: dict[str, Any] = {"num_labels": 1}

@@ -32,9 +32,7 @@ def make_run(tmp_path: Path, uncased: Tokenizer, make_pair: Callable[..., Pair])
     Also returns the pairs of the checkpoints, which have random weights.
     """
 
-    def make(
-        *steps: int, sharing: str = "embeddings", broken: bool = False, **changes: Any
-    ) -> tuple[Path, list[Pair]]:
+    def make(*steps: int, sharing: str = "embeddings", broken: bool = False, **changes: Any) -> tuple[Path, list[Pair]]:
         run, recipe, pairs = tmp_path / "run", Recipe(), list[Pair]()
         for seed, step in enumerate(steps, 1):
             pair = make_pair(vocab_size=uncased.vocab_size, seed=seed, sharing=sharing, **changes)

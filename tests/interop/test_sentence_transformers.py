@@ -114,9 +114,7 @@ def dense(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("config_sentence_transformers.json", lambda values: {**values, "default_prompt_name": "query2"}),
     ],
 )
-def test_unsupported_steps_are_refused(
-    tmp_path: Path, dense: Path, name: str, change: Callable[[Any], Any]
-) -> None:
+def test_unsupported_steps_are_refused(tmp_path: Path, dense: Path, name: str, change: Callable[[Any], Any]) -> None:
     folder = Path(shutil.copytree(dense, tmp_path / "saved"))
     values = json.loads((folder / name).read_text())
     (folder / name).write_text(json.dumps(change(values)))
@@ -168,9 +166,7 @@ def test_a_cross_encoder_gives_the_outputs_of_a_regression(tmp_path: Path) -> No
         "max_length": 16,
         "head": "transformers",
     }
-    electra.finetune(
-        folder, task="regression", data=tmp_path / "rows.tsv", out=tmp_path / "tuned", **settings
-    )
+    electra.finetune(folder, task="regression", data=tmp_path / "rows.tsv", out=tmp_path / "tuned", **settings)
     pairs = [("a cat 1", "that old chef"), ("a meal", "the chef")]
     (tmp_path / "new.tsv").write_text("text_a\ttext_b\n" + "".join(f"{a}\t{b}\n" for a, b in pairs))
     found = electra.predict(tmp_path / "tuned", tmp_path / "new.tsv").records()

@@ -66,9 +66,7 @@ def test_detect_reads_lines_and_writes_json(
 def test_detect_and_show_refuse(export_pair: ExportPair, tmp_path: Path, capsys: Capture) -> None:
     folder = export_pair()[1]
     (tmp_path / "latin").write_bytes(b"fine\ncaf\xe9\n")
-    assert "no discriminator" in fails(
-        capsys, "detect", folder / "generator", "x", "--scorer", "discriminator"
-    )
+    assert "no discriminator" in fails(capsys, "detect", folder / "generator", "x", "--scorer", "discriminator")
     assert "needs TEXTS" in fails(capsys, "detect", folder)
     assert "several must be files" in fails(capsys, "detect", folder, "x", "y")
     assert "must be a probability" in fails(capsys, "detect", folder, "x", "--threshold", "2")
@@ -104,9 +102,7 @@ def test_export_writes_a_folder_once_more(export_pair: ExportPair, tmp_path: Pat
     (tmp_path / "mine" / "thesis.tex").write_text("")
     assert "other files (thesis.tex)" in fails(capsys, "export", folder, "--out", tmp_path / "mine")
     assert (tmp_path / "mine" / "thesis.tex").exists()
-    assert "not a run folder" in fails(
-        capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3"
-    )
+    assert "not a run folder" in fails(capsys, "export", folder / "generator", "--out", tmp_path / "new", "--step", "3")
     assert "no such folder" in fails(capsys, "export", tmp_path / "none", "--out", tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -62,9 +62,7 @@ def test_an_order_counts_rare_words_adds_pages_and_fills_the_budget() -> None:
 
 
 @pytest.mark.parametrize("by", PARTS)
-def test_parts_of_scans_are_written_in_order(
-    by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_parts_of_scans_are_written_in_order(by: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     strings = ["".join(f'<String CONTENT="{w}"/>' for w in text.split()) for text in (CLEAN, WRONG, CLEAN)]
     (tmp_path / "a.xml").write_text(ALTO.format(*strings))
     (tmp_path / "b.txt").write_text(f"{WRONG}\n\n=1 {CLEAN}\n")

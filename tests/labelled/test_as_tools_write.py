@@ -177,8 +177,7 @@ def test_joiners_that_carry_meaning_stay(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("tag", "meant"),
-    [(letter, "O") for letter in "\u041e\u039f0\uff2f"]
-    + [(tag, "B-LOC") for tag in ("\u0412-LOC", "B\u2013LOC")],
+    [(letter, "O") for letter in "\u041e\u039f0\uff2f"] + [(tag, "B-LOC") for tag in ("\u0412-LOC", "B\u2013LOC")],
 )
 def test_tags_in_letters_that_look_alike(tag: str, meant: str, tmp_path: Path) -> None:
     words = "Anna\tB-PER\nleft\tO\nRome\tB-LOC\n\n"
@@ -217,9 +216,7 @@ def test_a_label_in_brackets_is_the_label(form: str, tmp_path: Path) -> None:
     assert golds(read(write(tmp_path / "a.jsonl", labelled(cells)))) == LABELS
 
 
-@pytest.mark.parametrize(
-    "wrap", [lambda x: [x], lambda x: [[x]], lambda x: {"choices": [x]}, lambda x: {x: 1, "c": 0}]
-)
+@pytest.mark.parametrize("wrap", [lambda x: [x], lambda x: [[x]], lambda x: {"choices": [x]}, lambda x: {x: 1, "c": 0}])
 def test_a_label_in_a_list_or_flags_is_the_label(wrap: Any, tmp_path: Path) -> None:
     assert golds(read(write(tmp_path / "a.jsonl", labelled([*map(wrap, LABELS)])))) == LABELS
 
@@ -529,9 +526,7 @@ SCORED = [{"text": "x", "score": number} for number in (1, 2, 2)]
         ("regression", SCORED, "1 text occurs with different answers (3 rows)"),
     ],
 )
-def test_equal_texts_with_different_answers_are_counted(
-    task: str, rows: Any, expected: str, tmp_path: Path
-) -> None:
+def test_equal_texts_with_different_answers_are_counted(task: str, rows: Any, expected: str, tmp_path: Path) -> None:
     split = read(write(tmp_path / "a.csv", rows), task)
     assert expected in split.notes
     once = read(write(tmp_path / "b.csv", rows[:1]), task)

@@ -103,9 +103,7 @@ SPANNED = {  # what each line has
     "words": lambda w, x, s: {"tokens": w, "ner": [[0, 1, "PER"], [2, 4, "LOC"]] if s else []},
     "GLiNER": lambda w, x, s: {"tokenized_text": w, "ner": [[2, 3, "LOC"], [0, 0, "PER"]] if s else []},
     "doccano": lambda w, x, s: {"data": x, "entities": renamed(s, *DOCCANO), "relations": []},
-    "small letters": lambda w, x, s: with_spans(
-        x, [{**a, "word": x[a["start"] : a["end"]].lower()} for a in s]
-    ),
+    "small letters": lambda w, x, s: with_spans(x, [{**a, "word": x[a["start"] : a["end"]].lower()} for a in s]),
     "columns": lambda w, x, s: with_spans(x, {k: [a[k] for a in s] for k in ("start", "end", "label")}),
     "spaCy": lambda w, x, s: {"text": x, "ents": s, "tokens": [{"id": 0, "start": 0, "end": 3}]},
     "spaCy, for training": lambda w, x, s: [x, {"entities": [[*span.values()] for span in s]}],
@@ -264,18 +262,14 @@ def test_hypotheses_are_read(tmp_path: Path) -> None:
         (read_utterances, "n.jsonl", [{"ref": " ", "hyps": HYPS}], 0),
     ],
 )
-def test_bad_pairs_and_hypotheses_are_refused(
-    read: Any, name: str, rows: Any, line: int, tmp_path: Path
-) -> None:
+def test_bad_pairs_and_hypotheses_are_refused(read: Any, name: str, rows: Any, line: int, tmp_path: Path) -> None:
     with pytest.raises(DataError) as caught:
         read(write(tmp_path / name, *rows))
     assert caught.value.where == f"{tmp_path / name}{f':{line}' * bool(line)}"
 
 
 def test_split_files_are_found_by_name(tmp_path: Path) -> None:
-    names = str.split(
-        "train-10k.jsonl.gz dev_matched.tsv dev_mismatched.tsv mine.test.csv train.txt notes.md"
-    )
+    names = str.split("train-10k.jsonl.gz dev_matched.tsv dev_mismatched.tsv mine.test.csv train.txt notes.md")
     for name in names:
         write(tmp_path / name)
     assert find_split(tmp_path, "train") == tmp_path / "train-10k.jsonl.gz"

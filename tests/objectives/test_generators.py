@@ -95,9 +95,7 @@ def test_samples_have_the_temperature_and_may_exclude_the_truth(temperature: flo
 @pytest.mark.parametrize("architecture", ["electra", "modern"])
 @pytest.mark.parametrize("size", list(SIZES))
 def test_generators_of_every_width_have_whole_heads(size: str, architecture: Any) -> None:
-    full = discriminator_config(
-        SIZES[size], architecture, vocab_size=100, dropout=0.1, attention_dropout=0.1, pad_id=0
-    )
+    full = discriminator_config(SIZES[size], architecture, vocab_size=100, dropout=0.1, attention_dropout=0.1, pad_id=0)
     widths = [1 / 8, 1 / 4, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0]
     shapes = [generator_config(full, width, 1.0) for width in widths]
     for width, shape in zip(widths, shapes, strict=True):

@@ -26,9 +26,7 @@ def apart(part: Any) -> Any:
     places = moved.flatten()[part.masked_positions]
     if hasattr(part, "mlm_rows"):
         alone["mlm_rows"] = part.mlm_rows[[row for row, _ in rows]]
-    return dataclasses.replace(
-        part, **alone, masked_positions=places, document_ids=document_ids, position_ids=None
-    )
+    return dataclasses.replace(part, **alone, masked_positions=places, document_ids=document_ids, position_ids=None)
 
 
 @pytest.mark.parametrize("encoder", ["electra", "modern"])

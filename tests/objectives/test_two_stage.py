@@ -21,9 +21,7 @@ SWITCH, STEPS = 4, 8
 
 def recipe(objective: dict[str, Any] | None = None, **training: Any) -> Any:
     options = {"name": "two_stage", **(objective or {})}
-    return toy.recipe(
-        model=ONE_SIZE, objective=options, training={"steps": STEPS, "checkpoint_every": 100, **training}
-    )
+    return toy.recipe(model=ONE_SIZE, objective=options, training={"steps": STEPS, "checkpoint_every": 100, **training})
 
 
 def built(tmp_path: Path, objective: dict[str, Any] | None = None, **training: Any) -> RunState:
@@ -73,15 +71,11 @@ def test_stage_two_begins_with_the_generators_weights_or_fresh_ones(tmp_path: Pa
 
 
 @pytest.mark.parametrize("bias_correction", [True, False])
-def test_the_discriminators_first_update_has_its_own_bias_correction(
-    tmp_path: Path, bias_correction: bool
-) -> None:
+def test_the_discriminators_first_update_has_its_own_bias_correction(tmp_path: Path, bias_correction: bool) -> None:
     """With correction, Adam's first step has the size of the rate; without, (1 - beta1) / sqrt(1 - beta2)
     times that.
     """
-    run = built(
-        tmp_path, bias_correction=bias_correction, weight_decay=0.0, warmup=0.0, epsilon=1e-12, clip=1e9
-    )
+    run = built(tmp_path, bias_correction=bias_correction, weight_decay=0.0, warmup=0.0, epsilon=1e-12, clip=1e9)
     for _ in range(SWITCH):
         loop.update(run)
     before = {name: p for name, p in copies(run, "discriminator").items() if name.startswith("head.")}

@@ -47,9 +47,7 @@ ASKED = [
 ]
 PARAGRAPH = {"context": "Paris is the capital of France.", "qas": ASKED}
 SQUAD = json.dumps({"version": "2.0", "data": [{"title": "T", "paragraphs": [PARAGRAPH]}]}).encode()
-JSONL = (
-    b'{"text": "fine", "label": 1, "words": ["a", "b"], "tags": ["X", "Y"]}\n{"text": "bad", "label": 0}\n'
-)
+JSONL = b'{"text": "fine", "label": 1, "words": ["a", "b"], "tags": ["X", "Y"]}\n{"text": "bad", "label": 0}\n'
 RECIPE = b'[model]\nsize = "tiny"\n[training]\nsteps = 5\nbetas = [0.9, 0.99]\n[objective]\nname = "rtd"\n'
 NBEST = b'{"ref": "a b", "hyps": [{"text": "a c", "am": -1.5}, {"text": "a b", "am": -2.0}]}\n'
 

@@ -37,9 +37,7 @@ def make_run(folder: Path, *, objective: str = "rtd", steps: int = 3600, eval_ev
     for step in range(0, steps + 1, 10):
         learned, wave = 1 / (1 + math.exp((900 - step) / 260)), math.sin(step)
         at = {"step": step, "tokens": step * 4096, "flops": step * 4.1e11, "seconds": step * 0.42}
-        losses = {"mlm": 8 - 3 * learned + wave / 9} | (
-            {"rtd": 0.6 - learned / 9} if objective == "rtd" else {}
-        )
+        losses = {"mlm": 8 - 3 * learned + wave / 9} | ({"rtd": 0.6 - learned / 9} if objective == "rtd" else {})
         more = {"learning_rate": 1e-3 * (1 - step / steps), "tokens_per_s": 9800 + 90 * wave}
         rows += [{"kind": "train", **at, **more, "loss": sum(losses.values()), "losses": losses}] * (step > 0)
         metrics = {"generator_loss": 8 - 3 * learned, "generator_accuracy": 0.3 * learned}

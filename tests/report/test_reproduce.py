@@ -74,18 +74,14 @@ def test_a_fine_tuning_resumed_with_another_seed(encoder: Path, table: Path, tmp
 @pytest.mark.parametrize(
     "change", [{"text_column": "what was said"}, {"data": "rows"}, {"calibrate": False, "warmup": 0.25}]
 )
-def test_a_fine_tuning_from_python(
-    change: dict[str, Any], encoder: Path, table: Path, tmp_path: Path
-) -> None:
+def test_a_fine_tuning_from_python(change: dict[str, Any], encoder: Path, table: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     asked: dict[str, Any] = {"task": "classification", "data": table, "out": out}
     asked |= {"epochs": 1, "head": "linear"}
     asked |= {"text_column": ["what was said"], "label_column": "-kind", "baselines": False, **change}
     asked |= {"allow_unknown": True, "device": "cpu"}
     if asked["data"] == "rows":
-        asked["data"] = [
-            {"what was said": f"my film {n} is {n % 2}", "-kind": "ab"[n % 2]} for n in range(60)
-        ]
+        asked["data"] = [{"what was said": f"my film {n} is {n % 2}", "-kind": "ab"[n % 2]} for n in range(60)]
     electra.finetune(encoder, **asked)
     [words] = lines(out)
     if change.get("data"):
@@ -112,9 +108,7 @@ def test_an_evaluation(encoder: Path, tmp_path: Path) -> None:
     assert main(words) == 0
     assert [command(each) for each in lines(out)] == [command(words)]
     settings, folders = {"epochs": 1, "batch_size": 8}, [data, tmp_path]
-    made = electra.evaluate(
-        str(encoder), data=folders, out=tmp_path / "b", baselines=False, settings=settings
-    )
+    made = electra.evaluate(str(encoder), data=folders, out=tmp_path / "b", baselines=False, settings=settings)
     [again] = lines(made.folder.path)
     assert replace(command(again), out=str(out)) == command(words)
 

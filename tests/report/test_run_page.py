@@ -88,9 +88,7 @@ def test_its_numbers_are_those_of_the_files(run: Path, made: Html) -> None:
 def test_hostile_text_stays_text(tmp_path: Path) -> None:
     evil = "</title></td><script>alert(1)</script><img src=x onerror=alert(1)>\"'"
     run = make_run(tmp_path / "<script>$x$ {{ 7*7 }}", steps=200, eval_every=50)
-    (run / "run.toml").write_text(
-        f"[model]\nsize = {json.dumps(evil)}\n[environment]\n{json.dumps(evil)} = 1\n"
-    )
+    (run / "run.toml").write_text(f"[model]\nsize = {json.dumps(evil)}\n[environment]\n{json.dumps(evil)} = 1\n")
     (run / "audit.json").write_text(json.dumps({evil: evil, "n": [evil, {evil: 1}], "huge": 10**400}))
     row = {"original": evil, "masked": evil, "generated": "\ud800", "label": evil, "p_replaced": 1e9}
     (run / "examples.json").write_text(json.dumps([{"rows": [row, {**row, "label": "replaced"}, 3]}, 7]))

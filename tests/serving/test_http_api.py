@@ -87,9 +87,7 @@ def test_outputs_beyond_the_numbers_are_an_error(path: str, served: list[ServedM
         ("/", {}, 405, "not allowed"),
     ],
 )
-def test_invalid_requests_get_a_status_and_a_reason(
-    client: Any, path: str, body: Any, status: int, said: str
-) -> None:
+def test_invalid_requests_get_a_status_and_a_reason(client: Any, path: str, body: Any, status: int, said: str) -> None:
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     answer = client.post(path, content=sent, headers={"content-type": "application/json"})
     error = answer.json()["error"]

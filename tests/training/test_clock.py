@@ -38,9 +38,7 @@ FLAT = {"model": {"layers": 1}, "objective": {"mask_fraction": 0.5, "final_mask_
 class Machine:
     """In place of the clock: updates, evaluations and checkpoints take shares of the budget."""
 
-    def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, seconds: float, slower: Speed, updates: int = 80
-    ) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float, slower: Speed, updates: int = 80) -> None:
         self.seconds, self.slower, self.now, self.computed = seconds, slower, 1000.0, 0.0
 
         def timed(function: Callable[..., Any], share: float) -> Callable[..., Any]:
@@ -126,9 +124,7 @@ def test_resumed_and_replayed_runs_have_the_bits_of_one_never_stopped(
     whole = train(tmp_path / "run", **settings)
     folder = RunFolder(tmp_path / "run")
     weights = {saved.step: saved.weights.read_bytes() for saved in folder.saved_checkpoints()}
-    assert not [
-        each.problem for each in replay(folder, toy.store(), whole[-1]["step"] - min(weights)) if each.problem
-    ]
+    assert not [each.problem for each in replay(folder, toy.store(), whole[-1]["step"] - min(weights)) if each.problem]
     for saved in folder.saved_checkpoints():
         if saved.step > 0.4 * whole[-1]["step"]:
             for file in saved.path.iterdir():
@@ -155,9 +151,7 @@ def test_a_longer_time_goes_on_from_the_plateau(tmp_path: Path, monkeypatch: pyt
     assert not [each.problem for each in replay(RunFolder(tmp_path / "run"), toy.store(), 5) if each.problem]
 
 
-def test_a_resumed_run_counts_the_time_spent_but_no_pause(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_resumed_run_counts_the_time_spent_but_no_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Machine(monkeypatch, 200.0, CHANGES["steady"], updates=20)
     train(tmp_path / "run", stop_at=9, **timed(200.0))
     spent, machine.now = machine.now - 1000, 1000.0
@@ -184,9 +178,7 @@ def test_no_estimate_makes_a_course_jump(estimates: list[tuple[int, int]]) -> No
     """Between two estimates it goes on evenly, and it ends at its end."""
     last, course = estimates[-1][1], Course(estimates)
     positions = [course.position(step) for step in range(last + 1)]
-    assert (
-        positions[0] == 0 and positions[-1] == pytest.approx(course.whole) and positions == sorted(positions)
-    )
+    assert positions[0] == 0 and positions[-1] == pytest.approx(course.whole) and positions == sorted(positions)
     for (begin, _), (end, _) in zip(estimates, [*estimates[1:], (last, 0)], strict=True):
         steps = [b - a for a, b in zip(positions[begin:end], positions[begin + 1 : end + 1], strict=True)]
         assert steps == pytest.approx([steps[0]] * len(steps))

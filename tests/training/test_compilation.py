@@ -23,9 +23,7 @@ def recipe(**training: object) -> object:
     """One network, so that one layer's form is compiled (two for the modern encoder, whose first layer has no
     norm).
     """
-    return toy.recipe(
-        model={"dropout": 0.0, "attention_dropout": 0.0}, objective={"name": "mlm"}, training=training
-    )
+    return toy.recipe(model={"dropout": 0.0, "attention_dropout": 0.0}, objective={"name": "mlm"}, training=training)
 
 
 @pytest.fixture(autouse=True)

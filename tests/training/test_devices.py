@@ -40,9 +40,7 @@ def test_loss_and_gradients_are_those_of_the_cpu(encoder: str) -> None:
     expected, reference = loss_and_gradients("cpu", encoder)
     assert losses == pytest.approx(expected, rel=1e-5)
     for name, value in reference.items():
-        assert torch.allclose(
-            gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())
-        ), name
+        assert torch.allclose(gradients[name].cpu(), value, rtol=1e-3, atol=1e-4 * float(value.abs().max())), name
 
 
 @every_encoder

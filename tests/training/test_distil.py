@@ -49,9 +49,7 @@ def make_teacher(
     tokenizer = small.tokenizer(
         folder, *"abcdefghijklmnopqrstuvwxyz", *(f"##{c}" for c in "abcdefghijklmnopqrstuvwxyz"), *words
     )
-    config = toy.config(
-        architecture, vocab_size=tokenizer.vocab_size, **{"hidden_size": 64, "num_layers": 4} | shape
-    )
+    config = toy.config(architecture, vocab_size=tokenizer.vocab_size, **{"hidden_size": 64, "num_layers": 4} | shape)
     network = build_networks(Networks.pair(config, head="generator"), seed=seed, initialisation="fan_in").main
     export_network(folder / name, network, tokenizer, Card(name=name, kind="generator"))
     return folder / name
@@ -241,9 +239,7 @@ def test_the_command_trains_and_exports_a_student(tmp_path: Path) -> None:
     again = electra.distil(teacher, text, out=tmp_path / "run", keep_layers="0,1", **short)
     assert again.step == 3 and equal(before, exported(again))
     more: dict[str, Any] = {"overrides": settings | {"training.learning_rate": 1e-30}, "progress": "quiet"}
-    further = electra.distil(
-        teacher, text, out=tmp_path / "more", init=tmp_path / "run", budget="1steps", **more
-    )
+    further = electra.distil(teacher, text, out=tmp_path / "more", init=tmp_path / "run", budget="1steps", **more)
     assert equal(before, exported(further)) and electra.load(further).config.vocab_size == size
     with pytest.raises(ConfigError) as refused:
         electra.distil(teacher, "text", out=tmp_path / "x", init=tmp_path / "run", keep_layers="0", **short)
@@ -318,9 +314,7 @@ def test_layers_to_keep_are_checked_before_the_teacher_is_opened(layers: Any) ->
     assert layer_numbers("0, 2") == layer_numbers([0, 2]) == layer_numbers(np.array([0, 2])) == (0, 2)
 
 
-def test_the_folder_of_a_fine_tuning_is_opened_at_its_model(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_folder_of_a_fine_tuning_is_opened_at_its_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "tuned" / "model").mkdir(parents=True)
     for name in ("finetune.json", "model/config.json"):
         (tmp_path / "tuned" / name).write_text("{}")

@@ -25,9 +25,7 @@ NAMES = toy.names()
 
 @pytest.fixture(autouse=True)
 def small_networks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        SIZES, "toy", Size(num_layers=2, hidden_size=32, embedding_size=32, generator_width=0.5)
-    )
+    monkeypatch.setitem(SIZES, "toy", Size(num_layers=2, hidden_size=32, embedding_size=32, generator_width=0.5))
 
 
 def recipe(**sections: Any) -> Recipe:
@@ -40,9 +38,7 @@ def train(folder: Path, stop_at: int | None = None, **sections: Any) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_draw_of_a_run_has_a_key_of_its_own(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_draw_of_a_run_has_a_key_of_its_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Mask, sample, random token and dropout: in each update, micro-batch and row another one."""
     drawn: Counter[tuple[int, str, int, int]] = Counter()
     keys = seeds.keys

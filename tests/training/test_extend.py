@@ -134,9 +134,7 @@ def test_the_page_says_which_recipes_can_be_extended(toy_store: Path) -> None:
 def test_a_run_says_at_its_start_and_before_it_whether_it_can_be_extended(
     schedule: str, can: bool, toy_store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = driven.command(
-        toy_store, tmp_path / "run", **{"training.schedule": schedule, "training.steps": "10"}
-    )
+    words = driven.command(toy_store, tmp_path / "run", **{"training.schedule": schedule, "training.steps": "10"})
     assert main([*words, "--dry-run"]) == 0
     assert ("cannot be extended" in capsys.readouterr().out) != can
     assert main(words) == 0

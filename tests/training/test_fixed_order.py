@@ -72,9 +72,7 @@ def test_the_sum_is_the_same_to_the_bit_for_any_number_of_processes(
     assert not torch.equal(in_turn, alone)  # the order matters here
 
 
-@pytest.mark.parametrize(
-    ("batch", "micro", "processes"), [(32, 5, 1), (32, 8, 8), (32, 8, 3), (24, 8, 2), (32, 64, 1)]
-)
+@pytest.mark.parametrize(("batch", "micro", "processes"), [(32, 5, 1), (32, 8, 8), (32, 8, 3), (24, 8, 2), (32, 64, 1)])
 def test_numbers_of_processes_with_no_fixed_order_are_refused(batch: int, micro: int, processes: int) -> None:
     with pytest.raises(ConfigError):
         check_fixed_order(batch, micro, processes)

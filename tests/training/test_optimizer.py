@@ -74,9 +74,7 @@ def test_a_weight_that_skips_updates_still_gets_the_published_one(skipped: range
 def test_decay_spares_biases_and_norms_but_not_embeddings() -> None:
     pair, optimizer = made(weight_decay=0.1)
     names = {p: n for n, p in pair.named_parameters()}
-    decayed = {
-        names[p]: group["weight_decay"] > 0 for group in optimizer.param_groups for p in group["params"]
-    }
+    decayed = {names[p]: group["weight_decay"] > 0 for group in optimizer.param_groups for p in group["params"]}
     assert set(decayed) == set(names.values())
     for name, is_decayed in decayed.items():
         assert is_decayed == (not ("norm" in name or name.endswith("bias"))), name

@@ -25,8 +25,6 @@ def test_every_stage_runs_and_what_failed_is_run_again(tmp_path: Path) -> None:
         (cola / f"{name}.tsv").write_text("".join(rows))
     subprocess.run(command, check=True, capture_output=True)
     assert "eval_accuracy" in json.loads((out / "keep" / "glue.json").read_text())["cola"]
-    assert all(
-        (out / "keep" / name).stat().st_mtime_ns == when for name, when in done.items() if "glue" not in name
-    )
+    assert all((out / "keep" / name).stat().st_mtime_ns == when for name, when in done.items() if "glue" not in name)
     pieces = sorted((out / "keep").glob("discriminator-16.tar.gz.*"))
     assert pieces and max(path.stat().st_size for path in (out / "keep").iterdir()) < 16 << 20

@@ -67,9 +67,7 @@ def test_the_papers_numbers(name: str) -> None:
 def test_the_reference_differs_in_three_settings() -> None:
     changed = {
         key: new
-        for key, _, new in differences(
-            named("paper-small").to_sections(), named("reference-small").to_sections()
-        )
+        for key, _, new in differences(named("paper-small").to_sections(), named("reference-small").to_sections())
     }
     assert changed == {
         "model.initialisation": "reference",

@@ -64,11 +64,7 @@ def prepared(monkeypatch: pytest.MonkeyPatch, bucket_bytes: int) -> tuple[Net, R
 
 
 def gradients(net: Net) -> dict[str, Tensor]:
-    return {
-        name: parameter.grad.clone()
-        for name, parameter in net.named_parameters()
-        if parameter.grad is not None
-    }
+    return {name: parameter.grad.clone() for name, parameter in net.named_parameters() if parameter.grad is not None}
 
 
 @pytest.mark.parametrize("bucket_bytes", [1, LAYER, 2 * LAYER, 1 << 20])

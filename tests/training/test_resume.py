@@ -57,9 +57,7 @@ def unbroken(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_a_run_killed_five_times_ends_with_the_same_bits(
-    toy_store: Path, unbroken: Path, tmp_path: Path
-) -> None:
+def test_a_run_killed_five_times_ends_with_the_same_bits(toy_store: Path, unbroken: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     kill_and_continue(command(toy_store, out), out, kills=5, seed=1)
     assert fingerprint(out) == fingerprint(unbroken)
@@ -137,9 +135,7 @@ def unbroken_by_two(toy_store: Path, tmp_path_factory: pytest.TempPathFactory) -
 
 
 @pytest.mark.slow
-def test_two_killed_processes_resume_with_the_same_bits(
-    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
-) -> None:
+def test_two_killed_processes_resume_with_the_same_bits(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path)
     wait_for(out, 14, *both)
@@ -189,9 +185,7 @@ def test_a_process_that_hangs_beyond_the_timeout_ends_the_run(toy_store: Path, t
 
 
 @pytest.mark.slow
-def test_a_signal_to_one_of_two_processes_stops_both(
-    toy_store: Path, unbroken_by_two: Path, tmp_path: Path
-) -> None:
+def test_a_signal_to_one_of_two_processes_stops_both(toy_store: Path, unbroken_by_two: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     both = ranks(command(toy_store, out), 2, tmp_path)
     wait_for(out, 14, *both)
@@ -223,9 +217,7 @@ def test_processes_of_a_stopped_launcher_save_or_end(
 ) -> None:
     """A killed torchrun leaves nothing behind but what was saved; told to stop, they save and end."""
     out = tmp_path / "run"
-    process = spawn(
-        command(toy_store, out), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"
-    )
+    process = spawn(command(toy_store, out), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
     while process.poll() is None and steps_done(out) < 14:
         time.sleep(0.01)
     (os.killpg if number == signal.SIGKILL else os.kill)(process.pid, number)

@@ -95,9 +95,7 @@ def test_micro_batches_change_nothing(tmp_path: Path) -> None:
 def test_another_run_is_refused_naming_each_difference(tmp_path: Path) -> None:
     train(tmp_path / "run")
     with pytest.raises(RunFolderError) as caught:
-        train(
-            tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0}
-        )
+        train(tmp_path / "run", training={"learning_rate": 2e-3}, objective={"name": "rtd", "temperature": 2.0})
     output = str(caught.value)
     assert (
         "training.learning_rate was 0.001, now 0.002" in output
@@ -139,8 +137,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(tmp_path: Path) -> None:
         loop.update(run)
     assert run.step == 1
     assert all(
-        torch.equal(before[name], p) or name.endswith("prediction.bias")
-        for name, p in run.pair.named_parameters()
+        torch.equal(before[name], p) or name.endswith("prediction.bias") for name, p in run.pair.named_parameters()
     )
     assert all(torch.equal(moments[name], value) for name, value in run.optimizer.tensors().items())
 
@@ -288,9 +285,7 @@ def test_sharing_ties_the_selected_weights(encoder: str, sharing: str) -> None:
     assert len(embeddings) == (5 if encoder == "electra" else 0)
 
 
-def test_a_disk_too_small_is_refused_before_the_first_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_too_small_is_refused_before_the_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = 10 << 20
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=free))
@@ -299,9 +294,7 @@ def test_a_disk_too_small_is_refused_before_the_first_step(
     assert caught.value.exit_code == 74 and not RunFolder(tmp_path / "run").metrics.exists()
     free = 10 << 30
     rows = train(tmp_path / "run", training={"checkpoint_every": 6})
-    assert re.search(
-        r"up to \d+ MiB on disk", next(r["message"] for r in rows if r.get("event") == "started")
-    )
+    assert re.search(r"up to \d+ MiB on disk", next(r["message"] for r in rows if r.get("event") == "started"))
 
 
 def test_leftovers_of_a_killed_process_are_removed_on_resuming(tmp_path: Path, finished: Path) -> None:

@@ -47,10 +47,7 @@ def test_generators_have_the_papers_sizes() -> None:
             heads,
             4 * hidden,
         )
-        assert (
-            generator.embedding_size == paper(name).embedding_size
-            and generator.num_layers == paper(name).num_layers
-        )
+        assert generator.embedding_size == paper(name).embedding_size and generator.num_layers == paper(name).num_layers
 
 
 def test_linear_schedule() -> None:

@@ -32,11 +32,7 @@ def test_the_rows_of_all_processes_are_the_batch_of_the_step(tmp_path: Path, siz
     run, rows = made(tmp_path), 8
     for step in (0, 1, 50):
         whole = run.batches.batch(step, rows)
-        parts = [
-            part
-            for rank in range(size)
-            for part in replace(run, world=Pretended(rank, size)).micro_batches(step)
-        ]
+        parts = [part for rank in range(size) for part in replace(run, world=Pretended(rank, size)).micro_batches(step)]
         assert np.concatenate([part.examples for part in parts]).tolist() == [*range(8 * step, 8 * step + 8)]
         assert (np.concatenate([part.input_ids for part in parts]) == whole.input_ids).all()
 

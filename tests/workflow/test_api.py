@@ -101,9 +101,7 @@ def test_the_same_call_resumes_without_the_recipe(
 ) -> None:
     overrides = {**example.SMALL, "objective.mask_fraction": 0.2}
     for recipe in ("tiny", None):
-        run = electra.pretrain(
-            made["store"], out=tmp_path / "run", recipe=recipe, budget="2steps", overrides=overrides
-        )
+        run = electra.pretrain(made["store"], out=tmp_path / "run", recipe=recipe, budget="2steps", overrides=overrides)
     assert run.status == "finished" and run.folder.record["objective"]["mask_fraction"] == 0.2
 
 
@@ -111,9 +109,7 @@ def test_load_returns_a_model_that_detects_and_embeds(made: dict[str, Any]) -> N
     detection, vectors = made["detection"], made["vectors"]
     assert [word.text for word in detection.words] == ["The", "cat", "eats", "the", "sea", "."]
     assert detection.text[detection.words[2].start : detection.words[2].end] == "eats"
-    assert set(detection.marked) == {
-        word for word in detection.words if word.p_replaced >= detection.threshold
-    }
+    assert set(detection.marked) == {word for word in detection.words if word.p_replaced >= detection.threshold}
     assert list(made["table"][0]) == ["Original", "Masked", "Generated", "Label", "P(replaced)"]
     assert vectors.dtype == np.float32 and vectors.shape == (2, 128)
     model = electra.load(made["run"])

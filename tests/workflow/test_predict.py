@@ -64,9 +64,7 @@ OWN = [["12345678901.0", "-LRB-", "0.10", "=1+1", "007"], ["12345678902.0", "+49
 NUMBERS = [12345678901.5, 0.1, 1e22, 2**60, -0.0]
 
 
-def test_own_columns_are_copied_as_they_are(
-    tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_own_columns_are_copied_as_they_are(tuned: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given, out = tmp_path / "new.csv", tmp_path / "said.csv"
     given.write_text("a,b,c,d,e,text\n" + "".join(",".join(row) + ",a fine film\n" for row in OWN))
     assert main(["predict", tuned, str(given), "--out", str(out)]) == 0

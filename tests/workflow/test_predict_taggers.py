@@ -124,9 +124,7 @@ def test_requests_to_a_tagger_may_be_sentences(tuned: str) -> None:
     from electra.serving.models import open_models
 
     served = open_models([tuned])
-    with testclient.TestClient(
-        make_app(served, Limits(), ("localhost",)), base_url="http://localhost"
-    ) as client:
+    with testclient.TestClient(make_app(served, Limits(), ("localhost",)), base_url="http://localhost") as client:
         answer = client.post("/predict", json={"inputs": [TEXT], "threshold": 0.0}).json()
     (found,) = answer["results"]
     assert [(row["word"], row["predicted"]) for row in found["words"]] == [(word, "i") for word in WORDS]

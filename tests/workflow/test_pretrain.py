@@ -72,9 +72,7 @@ def test_settings_without_effect_are_refused_before_anything_is_written(
 
 def test_the_shape_of_the_model_may_be_repeated() -> None:
     shape = SHAPES["tiny"]
-    config = discriminator_config(
-        shape, "electra", vocab_size=50, dropout=0.0, attention_dropout=0.0, pad_id=0
-    )
+    config = discriminator_config(shape, "electra", vocab_size=50, dropout=0.0, attention_dropout=0.0, pad_id=0)
     settings = {"model.layers": shape.num_layers, "model.hidden_size": shape.hidden_size}
     given = compose("tiny", settings, "5steps")
     assert with_shape(given, config, tuple(settings)).model.size == "tiny"
@@ -128,12 +126,8 @@ def test_a_dry_run_says_what_it_costs_and_writes_nothing(
     assert list(corpus.parent.iterdir()) == [corpus]
 
 
-@pytest.mark.parametrize(
-    ("budget", "size"), [("100000steps", "mini"), ("30000steps", "tiny"), ("900steps", "")]
-)
-def test_a_budget_too_small_names_the_size_that_fits(
-    budget: str, size: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(("budget", "size"), [("100000steps", "mini"), ("30000steps", "tiny"), ("900steps", "")])
+def test_a_budget_too_small_names_the_size_that_fits(budget: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimate.measure, "__defaults__", (0.01,))  # seconds
     shape = {"model.size": "small", "training.length": 16, "training.batch_size": 4}
     lines = preview_lines(compose("tiny", shape, budget), 100, 10**9)

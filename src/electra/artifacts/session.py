@@ -36,9 +36,7 @@ SILENT_SECONDS = 3.0  # time to wait for another process before a line says so
 class Session:
     """A locked folder; see `open_session`. `stopping()` says whether to stop."""
 
-    def __init__(
-        self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool, lock: ExitStack
-    ) -> None:
+    def __init__(self, folder: Folder, say: Say, stopping: Callable[[], bool], is_main: bool, lock: ExitStack) -> None:
         self.folder, self.stopping, self.is_main = folder, stopping, is_main
         self.resumed = folder.exists()  # whether it already had its record
         self._say, self._lock = say, lock
@@ -185,9 +183,7 @@ def require_no_other_contents(folder: Folder) -> None:
         raise RunFolderError(problem, where=path, fix=fix)
 
 
-def raise_if_changed(
-    folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = ""
-) -> None:
+def raise_if_changed(folder: Path, kind: str, changed: Differences, limit: int | None = None, fix: str = "") -> None:
     """Raises RunFolderError if there are differences, naming all of them or only the first `limit`."""
     if changed:
         listed = "; ".join(describe_change(*change) for change in changed[:limit])

@@ -156,9 +156,7 @@ class Detect(
             clean = (each.text for each in read_passages(clean, ends=self._ends(detector)))
         return detector, detector.marking(self.threshold, _share(self.false_alarms, "false_alarms"), clean)
 
-    def _found(
-        self, detector: Detector, marking: Marking, texts: Any = None, is_long: bool = False
-    ) -> Iterator[Found]:
+    def _found(self, detector: Detector, marking: Marking, texts: Any = None, is_long: bool = False) -> Iterator[Found]:
         source = read_passages(texts or self.texts, self.text_column, self._ends(detector))
         if (self.out or self.top or self.by) and not is_long:  # progress tells their number
             passages: Iterable[Passage] = [*source]
@@ -178,13 +176,9 @@ class Detect(
         out, folder = target_of(self.out, FORMATS, self.texts), target_of(self.copies, (), self.texts)
         beside = out or folder
         networks = [each for each in (detector.discriminator, detector.language_model) if each is not None]
-        model = [
-            sha256(file) for each in networks for file in sorted(each.folder.glob("*.*")) if file.is_file()
-        ]
+        model = [sha256(file) for each in networks for file in sorted(each.folder.glob("*.*")) if file.is_file()]
         options = [str(getattr(self, name)) for name in SETTINGS]
-        journal = Journal(
-            beside and beside.with_name(f".{beside.name}.part"), [*model, marking.threshold, *options]
-        )
+        journal = Journal(beside and beside.with_name(f".{beside.name}.part"), [*model, marking.threshold, *options])
         self._read_files(detector, marking, journal)
         ranked = [Ranked(*row) for _, rows in journal.files.values() for row in rows]
         budget = _share(self.budget or 1, "budget", most=1)
@@ -200,9 +194,7 @@ class Detect(
         line = _estimate(marked, words, detector.marking(None, LOOSE).wrong(suspects, words))
         if left:
             why = "divided at a line end, with markup within, or in PAGE before 2016"
-            warnings.warn(
-                f"{plural(left, 'marked word')} left without a suggestion: {why}", Note, stacklevel=2
-            )
+            warnings.warn(f"{plural(left, 'marked word')} left without a suggestion: {why}", Note, stacklevel=2)
         if folder is not None:
             line += f"\n{plural(len(sums) - 1, 'file')} in {folder}: {plural(replaced, 'word')} replaced"
         return rows(), min(len(ranked), self.top or len(ranked)), line

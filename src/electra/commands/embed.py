@@ -61,9 +61,7 @@ class Embed(
         found = [*read_passages(self.texts, self.text_column, ends)]
         texts, rows = [each.text for each in found], [each.row for each in found]
         with display_for(self.progress) as display:
-            vectors = model.embed(
-                texts, pooling=self.pooling, allow_unknown=self.allow_unknown, progress=display
-            )
+            vectors = model.embed(texts, pooling=self.pooling, allow_unknown=self.allow_unknown, progress=display)
             if out is not None:
                 display.progress(f"writing {out}")
                 durable.commit_file(out, _content(out.suffix.lower(), rows, vectors))

@@ -18,9 +18,7 @@ from electra.foundation.terminal_text import plural
 
 
 @dataclass(frozen=True)
-class Verify(
-    Command[Iterator[Finding]], examples=("electra verify runs/mine", "electra verify runs/mine --replay 3")
-):
+class Verify(Command[Iterator[Finding]], examples=("electra verify runs/mine", "electra verify runs/mine --replay 3")):
     """Check any folder that electra wrote for damage: manifests, hashes, tensor shapes and values.
 
     Exit code 1: something is damaged, or a replay differs. In Python, yields a Finding for each thing

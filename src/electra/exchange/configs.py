@@ -69,8 +69,7 @@ _KEYS = {
         "attention_dropout": "attention_probs_dropout_prob",
         "norm_eps": "layer_norm_eps",
     },
-    "modern": _SIZES
-    | {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"},
+    "modern": _SIZES | {"dropout": "mlp_dropout", "attention_dropout": "attention_dropout", "norm_eps": "norm_eps"},
 }
 # the values that our encoders have, of settings that transformers leaves open
 _FIXED: dict[str, dict[str, Any]] = {

@@ -108,9 +108,7 @@ def write_onnx(loaded: Loaded, out: Path) -> float:
         kind, labels, further = "tagger", (ORIGINAL, REPLACED), {OUTPUT: loaded.output}
     threshold = loaded.threshold if further and loaded.threshold != DEFAULT_THRESHOLD else None
     specials = loaded.tokenizer.specials
-    settings = write_config(
-        loaded.config, kind, labels, "float32", specials, threshold=threshold, further=further
-    )
+    settings = write_config(loaded.config, kind, labels, "float32", specials, threshold=threshold, further=further)
     return commit_graph(loaded, Graph(loaded.encoder, loaded.head), out, settings)
 
 

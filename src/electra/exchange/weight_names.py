@@ -146,9 +146,7 @@ def kinds_in(names: set[str], architecture: str, saved_kind: Kind) -> list[Kind]
     return [kind for kind in complete if architecture != "modern" or kind == saved_kind]
 
 
-def finetuned_head(
-    tensors: Mapping[str, Tensor], architecture: str, kind: Kind
-) -> tuple[dict[str, Tensor], set[str]]:
+def finetuned_head(tensors: Mapping[str, Tensor], architecture: str, kind: Kind) -> tuple[dict[str, Tensor], set[str]]:
     """Returns a fine-tuned head's parameters, under our names and in fp32, and the names of their tensors."""
     names = {
         f"{ours}.{leaf}": f"{stem}.{leaf}"

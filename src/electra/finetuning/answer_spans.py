@@ -117,9 +117,7 @@ class QuestionAnswering(Task):
         return replace(self, unanswerable=unanswerable, metrics=METRICS[2 if unanswerable else 1])
 
     @override
-    def featurize(
-        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows:
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
         tokenizer, template = tokens.tokenizer, tokens.template
         labelled = all(example.gold is not None for example in examples)
         if labelled and not self.unanswerable:
@@ -190,9 +188,7 @@ class QuestionAnswering(Task):
             for example, indices in zip(examples, windows_of, strict=True)
         ]
 
-    def _predict_example(
-        self, context: str, windows: Sequence[tuple[Window, npt.NDArray[np.float32]]]
-    ) -> Prediction:
+    def _predict_example(self, context: str, windows: Sequence[tuple[Window, npt.NDArray[np.float32]]]) -> Prediction:
         spans: list[CandidateSpan] = []
         null_scores: list[float] = []
         for window, logits in windows:

@@ -241,9 +241,7 @@ def joined(labels: Sequence[str]) -> str:
     return "|".join(labels)
 
 
-def joining_sign(
-    cells: Sequence[Any], known: Collection[str] = (), signs: Sequence[str] = SIGNS
-) -> tuple[str, str]:
+def joining_sign(cells: Sequence[Any], known: Collection[str] = (), signs: Sequence[str] = SIGNS) -> tuple[str, str]:
     """Returns the sign that joins labels in the cells of a column, "" if there is none, and a doubtful cell.
 
     The data prove it if at least half of the parts are labels of other cells or `known`, and the others are

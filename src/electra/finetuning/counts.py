@@ -177,9 +177,7 @@ def of_words(sentences: Texts) -> tuple[Ints, Ints]:
     places = np.flatnonzero(is_word)
     own, seen, before = found[:, :-3], found[:, -3:], found[places - 1]
     around = [_mixed(seen[places + step], step + 2) for step in NEIGHBOURS]
-    features = np.hstack(
-        [own[places], *around, _mixed(own[places, 2:3], before[:, 2:3]), _mixed(before[:, 3:4], 5)]
-    )
+    features = np.hstack([own[places], *around, _mixed(own[places, 2:3], before[:, 2:3]), _mixed(before[:, 3:4], 5)])
     return features.ravel(), np.full(len(places), features.shape[1])
 
 

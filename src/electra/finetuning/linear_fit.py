@@ -131,9 +131,7 @@ def tuned(problem: Problem, folds: Ints) -> Problem:
     rows = np.sort(np.random.default_rng(0).permutation(len(folds))[:FEW_ROWS])
     sample = _with_few_columns(replace(problem.part(rows), task=problem.task.penalty_task))
     shares = SHARES[problem.task.head] if len(problem.blocks) > 1 else (1.0,)
-    best = min(
-        (_best_strength(replace(sample, share=share), folds[rows]) for share in shares), key=itemgetter(0)
-    )
+    best = min((_best_strength(replace(sample, share=share), folds[rows]) for share in shares), key=itemgetter(0))
     return replace(problem, strength=best[1], share=best[2])
 
 
@@ -160,9 +158,7 @@ def _best_strength(sample: Problem, folds: Ints) -> tuple[float, float, float]:
         for strength in way:
             losses[strength] = 0.0
             for fold in known[:SELECTION_FOLDS]:
-                train, held_out = (
-                    sample.part(np.flatnonzero(each)) for each in (folds != fold, folds == fold)
-                )
+                train, held_out = (sample.part(np.flatnonzero(each)) for each in (folds != fold, folds == fold))
                 fitted = fit(replace(train, strength=strength))
                 losses[strength] += held_out.loss(fitted(held_out.blocks))[0]
             if losses[strength] > min(losses.values()):

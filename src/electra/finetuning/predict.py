@@ -77,9 +77,7 @@ class Predictions:
             return [header, *rows]
         found = iter(rows)
         blanks = [(example.id, *[blank] * (len(header) - 1)) for example in self.examples]
-        merged = (
-            row if value is None else next(found) for value, row in zip(self.values, blanks, strict=True)
-        )
+        merged = (row if value is None else next(found) for value, row in zip(self.values, blanks, strict=True))
         return [header, *merged]
 
     def rows(self) -> list[tuple[str, ...]]:

@@ -140,9 +140,7 @@ class Task(ABC):
         """
 
     @abstractmethod
-    def featurize(
-        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows:
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
         """Returns the windows of the examples, of at most `max_length` tokens.
 
         They have targets if all examples have answers. Examples to `train` on may be dropped or duplicated.
@@ -236,9 +234,7 @@ class Task(ABC):
         raise ConfigError(f"{self.name} has no threshold", key="threshold", fix="Omit it")
 
 
-def cross_entropy(
-    logits_NC: Tensor, targets_N: Tensor, weights: Sequence[float] = ()
-) -> tuple[Tensor, float]:
+def cross_entropy(logits_NC: Tensor, targets_N: Tensor, weights: Sequence[float] = ()) -> tuple[Tensor, float]:
     """Returns the sum of the losses, and the number by which to divide it for the mean, as torch does.
 
     The divisor is the number of targets or, with the classes' `weights`, the sum of the targets' weights.

@@ -36,9 +36,7 @@ from electra.foundation.errors import DataError
 from electra.foundation.terminal_text import plural, when
 
 # Names of columns with the second text of a pair.
-SECOND_TEXT_COLUMNS = tuple(
-    str.split("hypothesis text_b text_pair text2 sentence2 sentence_b question2 passage")
-)
+SECOND_TEXT_COLUMNS = tuple(str.split("hypothesis text_b text_pair text2 sentence2 sentence_b question2 passage"))
 Prediction = npt.NDArray[np.float64]  # probabilities of the labels, or a number [1] in the data's unit
 
 
@@ -191,9 +189,7 @@ class TextTask(Task):
         return not self.unseen_labels(example)
 
     @override
-    def featurize(
-        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows:
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
         columns = [list(texts) for texts in zip(*(example.texts for example in examples), strict=True)]
         orders = [columns, columns[::-1]] if train and self.both_orders and len(columns) == 2 else [columns]
         encoded = [row for order in orders for row in tokens.join(order, max_length)]

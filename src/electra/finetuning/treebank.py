@@ -350,9 +350,7 @@ class Treebank(WordTagging):
         return tally_labels(known, chain(*map(self.gold_names, examples)))
 
     @override
-    def featurize(
-        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows:
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
         windows = super().featurize(examples, tokens, max_length, train)
         words = chain(*(example.texts for example in examples[:1000]))
         letters = Counter(map(script, filter(str.isalpha, chain(*words))))

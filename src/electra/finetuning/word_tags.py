@@ -219,9 +219,7 @@ class WordTagging(Task):
         return self.gold_classes(example)
 
     @override
-    def featurize(
-        self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False
-    ) -> Windows:
+    def featurize(self, examples: Sequence[Example], tokens: Tokens, max_length: int, train: bool = False) -> Windows:
         labelled = all(example.gold is not None for example in examples)
         windows: list[WordWindow] = []
         targets: list[Ids] = []

@@ -283,9 +283,7 @@ def check_at_most(settings: Any, maxima: Mapping[str, float], section: str = "")
         _check(settings, [name], section, lambda value: value <= maximum, f"at most {maximum}")  # noqa: B023
 
 
-def _check(
-    settings: Any, names: Iterable[str], section: str = "", accepts: Any = None, description: str = ""
-) -> None:
+def _check(settings: Any, names: Iterable[str], section: str = "", accepts: Any = None, description: str = "") -> None:
     for name in names:
         if (value := getattr(settings, name)) is not None and not accepts(value):
             expected = description if math.isfinite(value) else "a finite number"

@@ -140,9 +140,7 @@ def versions(*libraries: str) -> dict[str, str]:
     return {name: version(DISTRIBUTION if name == "electra" else name) for name in libraries}
 
 
-def library(
-    name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any
-) -> Any:
+def library(name: str, extra: str, what: str = "", error: type[ElectraError] = ConfigError, **location: Any) -> Any:
     """Imports an optional library, such as "pyarrow.parquet", and returns its top-level module.
 
     If it is not installed, raises `error` (with `where` or `key` in `location`), which names the `extra` of

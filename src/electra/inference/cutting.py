@@ -37,9 +37,7 @@ def cut_to(model: Loaded, text: Sequence[str], coverage: float) -> tuple[Loaded,
     if not 0 < coverage <= 1:
         raise ConfigError(f"must be above 0 and at most 1, not {coverage:g}", key="coverage")
     held_out: list[KeptDocument] = []
-    sample = read_sample(
-        text, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None
-    )
+    sample = read_sample(text, READING, SAMPLE, lambda line: held_out.append(line) if line.is_held_out else None)
     texts = [line.text for line in sorted(held_out, key=lambda line: line.digest)] or sample
     texts, kind = (
         [line[:LONGEST] for line in texts[:LINES] if not is_blank(line[:LONGEST])],

@@ -188,13 +188,10 @@ def log_odds(loaded: Loaded, texts: Sequence[TokenizedText]) -> list[npt.NDArray
 
     specials, size = loaded.tokenizer.specials, min(LONGEST, loaded.config.max_positions - 2)
     windows = [
-        (index, *window)
-        for index, tokens in enumerate(texts)
-        for window in overlapping_windows(len(tokens.ids), size)
+        (index, *window) for index, tokens in enumerate(texts) for window in overlapping_windows(len(tokens.ids), size)
     ]
     rows = (
-        np.array([specials.cls, *texts[index].ids[start:stop], specials.sep])
-        for index, start, stop, _, _ in windows
+        np.array([specials.cls, *texts[index].ids[start:stop], specials.sep]) for index, start, stop, _, _ in windows
     )
 
     def network(batch: PaddedBatch) -> list[npt.NDArray[np.float64]]:
@@ -318,9 +315,7 @@ def tokenize(tokenizer: Tokenizer, text: str) -> TokenizedText:
     return TokenizedText(np.asarray(ids, np.int64), tokens, offsets, words, text)
 
 
-def overlapping_windows(
-    length: int, size: int, overlap: int | None = None
-) -> list[tuple[int, int, int, int]]:
+def overlapping_windows(length: int, size: int, overlap: int | None = None) -> list[tuple[int, int, int, int]]:
     """Returns windows over `length` tokens, as (start, stop, keep_from, keep_to); [] for no tokens.
 
     `size` is the maximum length of a window, and `overlap` the number of tokens, fewer than `size`, that it

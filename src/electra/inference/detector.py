@@ -230,9 +230,7 @@ class Detector:
             for text, tokens, *rest in zip(chunk, tokenized, read, odds, said, strict=True):
                 yield text, tokens, self._rows(text, tokens, *cast(Any, rest))
 
-    def _rows(
-        self, text: str, tokens: TokenizedText, read: TokenizedText, odds: Floats, said: Floats
-    ) -> Floats:
+    def _rows(self, text: str, tokens: TokenizedText, read: TokenizedText, odds: Floats, said: Floats) -> Floats:
         """Returns FEATURES; of the language model's tokens, a word has those that it overlaps."""
         rows, is_initial = np.full((len(tokens.ids), len(FEATURES)), np.nan), True
         starts, ends = np.array(read.offsets, np.int64).reshape(-1, 2).T

@@ -26,10 +26,7 @@ def fill(loaded: Loaded, texts: Sequence[str], top: int = 5) -> list[list[list[C
     """
     tokenizer = loaded.tokenizer
     mask = tokenizer.id_to_token(tokenizer.specials.mask)
-    rows = [
-        np.array([tokenizer.specials.cls, *_ids(loaded, text, mask), tokenizer.specials.sep])
-        for text in texts
-    ]
+    rows = [np.array([tokenizer.specials.cls, *_ids(loaded, text, mask), tokenizer.specials.sep]) for text in texts]
 
     def candidates(batch: PaddedBatch) -> list[list[list[Candidate]]]:
         hidden_BTD = loaded.encoder(batch.input_ids, document_ids=batch.document_ids)

@@ -40,9 +40,7 @@ class Ranked(NamedTuple):
 
 def parts(found: Iterable[tuple[Passage, Detection]], by: str) -> Iterator[Part]:
     """Yields the parts of scans or texts, one file of text being a page."""
-    for page, members in groupby(
-        found, key=lambda each: (each[0].file, each[0].line if each[0].lines else 0)
-    ):
+    for page, members in groupby(found, key=lambda each: (each[0].file, each[0].line if each[0].lines else 0)):
         place, texts, all_words = {"file": page[0], "page": page[1] or None}, list[str](), list[Span]()
         for passage, detection in members:
             words = [word for word in detection.words if any(map(str.isalnum, word.text))]

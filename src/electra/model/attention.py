@@ -36,9 +36,7 @@ def windowed_mask(mask_B1TT: Tensor | None, window: int, length: int, device: to
     return near_TT[None, None] if mask_B1TT is None else mask_B1TT & near_TT
 
 
-def attend(
-    q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float
-) -> Tensor:
+def attend(q_BHTK: Tensor, k_BHTK: Tensor, v_BHTK: Tensor, mask_B1TT: Tensor | None, dropout: float) -> Tensor:
     """Returns scaled dot-product attention [B, H, T, K]. `dropout` must be 0 outside training.
 
     `mask_B1TT` is true where attention is allowed; None: everywhere.

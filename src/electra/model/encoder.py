@@ -44,9 +44,7 @@ class Encoder(nn.Module):
     config: EncoderConfig
     layers: nn.ModuleList
 
-    def embed(
-        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
-    ) -> Tensor:
+    def embed(self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation) -> Tensor:
         """Returns the states [B, T, D] that enter the first layer; the arguments are those of `forward`.
 
         An encoder that replaces `forward` itself, such as an ONNX graph, does not need it.
@@ -144,12 +142,8 @@ class Embeddings(nn.Module):
         """Returns [B, T, E]. Positions default to 0, 1, 2, ..., token types to 0."""
         length = input_ids_BT.shape[1]
         words = variation.embed(self.words(input_ids_BT))
-        positions = (
-            self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
-        )
-        types = (
-            self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
-        )
+        positions = self.positions.weight[:length] if position_ids_BT is None else self.positions(position_ids_BT)
+        types = self.token_types.weight[0] if token_type_ids_BT is None else self.token_types(token_type_ids_BT)
         x_BTE: Tensor = self.norm(words + positions + types)
         return x_BTE
 
@@ -216,9 +210,7 @@ class ElectraEncoder(Encoder):
             self.embeddings = other.embeddings
 
     @override
-    def embed(
-        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
-    ) -> Tensor:
+    def embed(self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation) -> Tensor:
         x_BTE = self.embeddings(ids, positions, types, variation)
         x_BTD: Tensor = self.projection(dropout(x_BTE, self.config.dropout, self.training))
         return x_BTD

@@ -40,9 +40,7 @@ class DiscriminatorHead(nn.Module):
         modern = config.architecture == "modern"
         self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=not modern)
         # ModernBertForTokenClassification of transformers has a norm here; ELECTRA's head has none.
-        self.norm = (
-            nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False) if modern else nn.Identity()
-        )
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.norm_eps, bias=False) if modern else nn.Identity()
         self.prediction = nn.Linear(config.hidden_size, 1)
 
     def forward(self, hidden_BTD: Tensor) -> Tensor:

@@ -36,9 +36,7 @@ def hidden_states(encoder: Encoder, input_ids: Tensor, document_ids: Tensor | No
     return [*states.layers[:-1], final_states]
 
 
-def word_vectors(
-    encoder: Encoder, rows: Sequence[tuple[Ints, Ints]], counts: Sequence[int]
-) -> tuple[Vectors, Bools]:
+def word_vectors(encoder: Encoder, rows: Sequence[tuple[Ints, Ints]], counts: Sequence[int]) -> tuple[Vectors, Bools]:
     """Averages the hidden states of each word's tokens; row i has `counts[i]` words.
 
     A row is its ids, with [CLS] and [SEP], and for each token between them the index of its word. Returns

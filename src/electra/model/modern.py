@@ -110,9 +110,7 @@ class ModernEncoder(Encoder):
         return index % self.config.global_every > 0
 
     @override
-    def embed(
-        self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation
-    ) -> Tensor:
+    def embed(self, ids: Tensor, positions: Tensor | None, types: Tensor | None, variation: Variation) -> Tensor:
         words_BTD = variation.embed(self.words(ids))
         return dropout(self.embedding_norm(words_BTD), self.config.dropout, self.training)
 
@@ -129,9 +127,7 @@ class ModernEncoder(Encoder):
             found.append((mask_B1TT, self.window_cos, self.window_sin))
         if position_ids is None:
             return [(mask, cos[:length], sin[:length]) for mask, cos, sin in found]
-        return [
-            (mask, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)) for mask, cos, sin in found
-        ]
+        return [(mask, cos[position_ids].unsqueeze(1), sin[position_ids].unsqueeze(1)) for mask, cos, sin in found]
 
     @override
     def run_layer(self, index: int, states_BTD: Tensor, context: Any) -> Tensor:

@@ -52,9 +52,7 @@ class Networks:
         return cls(tuple(sorted(rows, key=lambda row: order.get(row.name, len(ORDER)))))
 
     @classmethod
-    def pair(
-        cls, main: EncoderConfig, auxiliary: EncoderConfig | None = None, head: Head = "discriminator"
-    ) -> Self:
+    def pair(cls, main: EncoderConfig, auxiliary: EncoderConfig | None = None, head: Head = "discriminator") -> Self:
         """Builds the table of a main network and, unless None, an auxiliary one, under the usual names."""
         names = NAMES[head]
         rows = [Network(names[0], "main", main, head, exported=True)]

@@ -152,9 +152,7 @@ def generator_config(discriminator: EncoderConfig, width: float, depth: float) -
         hidden = max(1, round(hidden / HEAD_SIZE)) * HEAD_SIZE
     hidden += hidden % 2  # rotary positions rotate pairs of dimensions
     if discriminator.settings:
-        discriminator = replace(
-            discriminator, architecture="electra", settings="", num_token_types=2, norm_eps=1e-12
-        )
+        discriminator = replace(discriminator, architecture="electra", settings="", num_token_types=2, norm_eps=1e-12)
     is_modern = discriminator.architecture == "modern"  # its embeddings are as wide as its layers
     return replace(
         discriminator,

@@ -82,10 +82,7 @@ class Objective(replacing.NoisyObjective):
         student, width = networks.main, _teacher(networks).hidden_size
         if student.hidden_size == width:
             return {}
-        return {
-            f"depth_{depth}": nn.Linear(student.hidden_size, width)
-            for depth in range(1, student.num_layers + 1)
-        }
+        return {f"depth_{depth}": nn.Linear(student.hidden_size, width) for depth in range(1, student.num_layers + 1)}
 
     @override
     def sequence_flops(self, networks: Networks, length: int) -> float:

@@ -31,9 +31,7 @@ class Objective(masking.MaskingObjective):
     def weights(self) -> dict[str, float]:
         return {"sampler": 1.0, "mlm": 1.0}
 
-    def read_samples(
-        self, pair: Pair, corrupted: CorruptedBatch
-    ) -> tuple[Generator, replacing.Replaced, Tensor]:
+    def read_samples(self, pair: Pair, corrupted: CorruptedBatch) -> tuple[Generator, replacing.Replaced, Tensor]:
         """Returns the main network, the batch with samples, and the network's states on it [B x T, D]."""
         main, auxiliary = pair.main, pair.auxiliary
         assert isinstance(main, Generator) and auxiliary is not None

@@ -77,9 +77,7 @@ class Objective(replacing.NoisyObjective):
         mlm_first, mask_fraction = self.config.mlm_first, self.mean_mask_fraction
         mlm_share = mlm_first + (1 - mlm_first) * self.config.mlm_share
         mlm_flops = flops.sequence_flops(networks.main, None, length, masked_fraction=mask_fraction)
-        rtd_flops = flops.sequence_flops(
-            networks.auxiliary, networks.main, length, masked_fraction=mask_fraction
-        )
+        rtd_flops = flops.sequence_flops(networks.auxiliary, networks.main, length, masked_fraction=mask_fraction)
         return mlm_share * mlm_flops + (1 - mlm_share) * rtd_flops
 
     @override

@@ -58,9 +58,7 @@ def headline(record: Record) -> str:
     return "; ".join([*known[:MAX_IN_LINE], *more])
 
 
-def _cells(
-    numbers: Sequence[Any], view: Record, down: Sequence[str]
-) -> tuple[dict[Any, Any], list[Any], list[Any]]:
+def _cells(numbers: Sequence[Any], view: Record, down: Sequence[str]) -> tuple[dict[Any, Any], list[Any], list[Any]]:
     """Returns the numbers of a view by (places down, place across), and these places in the view's order."""
     keep = {axis: kept if isinstance(kept, list) else [kept] for axis, kept in view["keep"].items()}
     across = view.get("across") or view["x"]

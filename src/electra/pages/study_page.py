@@ -161,8 +161,7 @@ class StudyPage:
         scores = [self.scores(metric) for metric in shown]
         rows = [(self.arm(name), *(_number(each.get(name, {})) for each in scores)) for name in self.arms]
         starts = [
-            (f"{self.arm(name)}, before training", [self.at_start(name, each) for each in shown])
-            for name in self.arms
+            (f"{self.arm(name)}, before training", [self.at_start(name, each) for each in shown]) for name in self.arms
         ]
         rows += [(name, *(Number(each, ".3f") for each in values)) for name, values in starts if any(values)]
         table = PageTable(["Arm", *(self.metric(metric)[0] for metric in shown)], rows)

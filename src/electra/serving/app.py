@@ -34,9 +34,7 @@ HEADERS = {  # of every response
 }
 
 
-def make_app(
-    models: Sequence[ServedModel], limits: Limits | None = None, hosts: Sequence[str] = ("*",)
-) -> FastAPI:
+def make_app(models: Sequence[ServedModel], limits: Limits | None = None, hosts: Sequence[str] = ("*",)) -> FastAPI:
     """Returns the application that serves `models`.
 
     If a request names no model, the first that supports the operation answers. `hosts` are the accepted Host

@@ -111,8 +111,7 @@ def shapes_for(objective: Objective, **changes: Any) -> Networks:
     small_shape = generator_config(full_shape, objective.required_settings.get("generator_width", 0.5), 1.0)
     pair = Networks.pair(full_shape, small_shape if objective.auxiliary else None, objective.main)
     other_rows = (
-        replace(row, shape=row.shape or config(hidden_size=32))
-        for row in objective.extra_networks(full_shape)
+        replace(row, shape=row.shape or config(hidden_size=32)) for row in objective.extra_networks(full_shape)
     )
     return Networks.in_order([*pair.rows, *other_rows])
 
@@ -126,9 +125,7 @@ def loss_and_gradients(
     sums = dict.fromkeys(objective.weights, 0.0)
     for part in parts:
         losses = objective.forward(pair, part).losses
-        weighted_loss = sum(
-            weight * losses[name] / max(1, counts[name]) for name, weight in objective.weights.items()
-        )
+        weighted_loss = sum(weight * losses[name] / max(1, counts[name]) for name, weight in objective.weights.items())
         assert isinstance(weighted_loss, torch.Tensor)
         weighted_loss.backward()  # type: ignore[no-untyped-call]
         for name, value in losses.items():

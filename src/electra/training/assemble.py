@@ -130,9 +130,7 @@ def preview(request: Request, say: Say) -> None:
         say(line)
 
 
-def preview_lines(
-    recipe: Recipe, vocab_size: int, corpus_tokens: int, starts: Starts | None = None
-) -> list[str]:
+def preview_lines(recipe: Recipe, vocab_size: int, corpus_tokens: int, starts: Starts | None = None) -> list[str]:
     """Returns what a recipe would train, how long it takes and what it needs on this machine.
 
     Measures it on random ids and without compiling the layers, and writes nothing. Of the models to start
@@ -518,9 +516,7 @@ def record_beginning(run: RunState, name: str, command: str) -> None:
     folder.write_record(make_record(run, name, command))
 
 
-def opening_lines(
-    run: RunState, warnings: list[str], budget_lines: list[tuple[str, str]]
-) -> list[tuple[str, str]]:
+def opening_lines(run: RunState, warnings: list[str], budget_lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Returns what is recorded when a run starts or resumes: events and messages ("": none)."""
     lines = [("warning", line) for line in warnings] + budget_lines
     folder = RunFolder(run.folder)

@@ -95,8 +95,7 @@ class Clock:
             self._updates.append(tuple(new - old for new, old in zip(self._newest, before, strict=True)))
             while (
                 len(self._updates) > MIN_UPDATES
-                and sum(seconds for seconds, *_ in self._updates)
-                > WINDOW * self.seconds + self._updates[0][0]
+                and sum(seconds for seconds, *_ in self._updates) > WINDOW * self.seconds + self._updates[0][0]
             ):
                 self._updates.popleft()
 

@@ -73,9 +73,7 @@ class Reduction:
     a weight got no gradient, are sent then.
     """
 
-    def __init__(
-        self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES
-    ) -> None:
+    def __init__(self, world: World, parameters: Sequence[nn.Parameter], bucket_bytes: int = BUCKET_BYTES) -> None:
         self.buckets: list[list[nn.Parameter]] = []
         self.missing_gradients: list[int] = []  # number of gradients that each bucket still waits for
         self.sent_buckets: list[tuple[Tensor, Any]] = []  # gradients and all-reduce handle of each sent one
@@ -121,10 +119,7 @@ class Reduction:
             if not self.listening:
                 return
             self.missing_gradients[index] -= 1
-            while (
-                len(self.sent_buckets) < len(self.buckets)
-                and self.missing_gradients[len(self.sent_buckets)] == 0
-            ):
+            while len(self.sent_buckets) < len(self.buckets) and self.missing_gradients[len(self.sent_buckets)] == 0:
                 self._send()
 
         return gradient_ready

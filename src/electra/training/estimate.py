@@ -136,8 +136,7 @@ def too_little(run: RunState, updates: int, corpus_tokens: int) -> str:
     fits = [name for weight, name in smaller if ratio * (now / weight) ** power >= TOO_LITTLE]
     fix += f" or --model.size {fits[-1]}" if fits else ""
     return (
-        f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than"
-        f" chance: {fix}"
+        f"{ratio:,.1f} tokens per parameter of the layers; below {TOO_LITTLE}, expect little better than chance: {fix}"
     )
 
 

@@ -87,9 +87,7 @@ def with_length(record: Mapping[str, Any], run: RunState) -> dict[str, Any]:
     }
 
 
-def shares_state(
-    training: Mapping[str, Any], course: Course, state: Mapping[str, Any], run: RunState
-) -> bool:
+def shares_state(training: Mapping[str, Any], course: Course, state: Mapping[str, Any], run: RunState) -> bool:
     """Whether a checkpoint's state, of a run with these settings, is also one of a run of another length."""
     if training.get("schedule") != "wsd" or run.plateau_end is None:
         return False

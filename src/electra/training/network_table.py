@@ -50,8 +50,7 @@ def frozen_identity(frozen: Mapping[str, AnyNetwork]) -> dict[str, str]:
     """Returns the SHA-256 of each frozen network's weights, as NAME_sha256; a resumed run must match it."""
     states = {name: network.state_dict() for name, network in frozen.items()}
     return {
-        f"{name}_sha256": digest({key: tensor.cpu() for key, tensor in state.items()})
-        for name, state in states.items()
+        f"{name}_sha256": digest({key: tensor.cpu() for key, tensor in state.items()}) for name, state in states.items()
     }
 
 

@@ -107,9 +107,7 @@ class GroupedOptimizer(torch.optim.AdamW):
         """
         for name, parameter in self.named.items() if num_steps else ():
             if any(f"{name}:{moment}" in tensors for moment in MOMENTS):
-                self.state[parameter] = {
-                    moment: tensors[f"{name}:{moment}"].to(parameter.device) for moment in MOMENTS
-                }
+                self.state[parameter] = {moment: tensors[f"{name}:{moment}"].to(parameter.device) for moment in MOMENTS}
 
 
 class Optimizer(GroupedOptimizer):
@@ -119,9 +117,7 @@ class Optimizer(GroupedOptimizer):
     have the main network's.
     """
 
-    def __init__(
-        self, pair: Pair, settings: OptimizerSection, rates: Mapping[str, float] | None = None
-    ) -> None:
+    def __init__(self, pair: Pair, settings: OptimizerSection, rates: Mapping[str, float] | None = None) -> None:
         others = [(name, network) for name, network in pair.named.items() if network is not pair.main]
         owners = {p: name for name, network in reversed(others) for p in pair.own_parameters(network)}
         named = dict(pair.named_parameters())

@@ -72,8 +72,7 @@ def record_resumption(run: RunState, recorded: Mapping[str, Any]) -> list[str]:
     changed = [
         f"{name.replace('_', ' ')} {now[name]} instead of {then[name]}"
         for name in now
-        if then.get(name, now[name]) != now[name]
-        and not (name == "processes" and run.training.summation == "fixed")
+        if then.get(name, now[name]) != now[name] and not (name == "processes" and run.training.summation == "fixed")
     ]
     if changed or not parts:
         parts.append({"step": run.step, **now})
@@ -109,8 +108,7 @@ def refuse_changes(recorded: Mapping[str, Any], run: RunState) -> None:
     # the learning rate schedule depends on the number of steps
     if all(name in ("training.budget", "training.steps") for name, _, _ in changed):
         fix = (
-            "Use the same number of steps or budget, or continue from this run's networks in another"
-            " `out`, with `init`"
+            "Use the same number of steps or budget, or continue from this run's networks in another `out`, with `init`"
         )
     if any(name == "identity.objective_sha256" for name, _, _ in changed):
         file = run.identity["objective_file"]

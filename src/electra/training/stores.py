@@ -88,9 +88,7 @@ def build(
     if workers is not None and workers < 1:
         raise ConfigError(f"must be at least 1, not {workers}", key="workers")
     with interrupt_on_signal(out):
-        build_store(
-            corpus, tokenizer_for(tokenizer), out, config=data, workers=workers, allow_unknown=allow_unknown
-        )
+        build_store(corpus, tokenizer_for(tokenizer), out, config=data, workers=workers, allow_unknown=allow_unknown)
     store = TokenStore.open(out)
     check_unknown(store, allow_unknown, say)
     for name, value in format_rows(store.audit):

@@ -81,8 +81,7 @@ def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
             return {name: np.array([score(text) for text in texts]) for name in names}
 
         of_kind = {
-            n: [name for name in SCORERS if scorers.NETWORKS[SCORERS[name].reading] == n]
-            for n in scorers.NETWORK_KINDS
+            n: [name for name in SCORERS if scorers.NETWORKS[SCORERS[name].reading] == n] for n in scorers.NETWORK_KINDS
         }
         monkeypatch.setattr(scorers, "sentence_scores", scores)
         monkeypatch.setattr(scorers, "scorers_for", of_kind.__getitem__)

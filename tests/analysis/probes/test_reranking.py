@@ -75,8 +75,7 @@ def test_the_test_half_does_not_influence_the_tuning() -> None:
     # Each utterance is scored with the weights of the half it is not in.
     errors, tuned = nbest.cross_validated_errors(lists, acoustic, score)
     by_first, by_second = (
-        lists.chosen_errors(acoustic + weight.score * score + weight.word_bonus * lists.words)
-        for weight in tuned
+        lists.chosen_errors(acoustic + weight.score * score + weight.word_bonus * lists.words) for weight in tuned
     )
     assert tuned[0] == weights
     assert errors.tolist() == np.where(first, by_second, by_first).tolist()

@@ -137,9 +137,7 @@ def test_encoders_of_different_depths_are_also_compared_at_their_last(tmp_path: 
     assert table.rows[1][1].value == pytest.approx(cka(first[1], second[1]), abs=1e-6)
 
 
-def test_a_word_that_one_model_lacks_is_left_out_for_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_that_one_model_lacks_is_left_out_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present = iter([np.arange(40) != 3, np.arange(40) != 5])
     monkeypatch.setattr(hidden, "word_vectors", lambda *_: (np.zeros((3, 40, 4), np.float32), next(present)))
     treebank = tagged_sentences(small.write_treebank(tmp_path / "x.dev.conllu"))

@@ -66,9 +66,7 @@ def test_each_reading_equals_a_naive_loop_over_single_rows(
         np.testing.assert_allclose(values, token_scores(loaded, [text], reading)[0], atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    "reading", [name for name, network in scorers.NETWORKS.items() if network == "generator"]
-)
+@pytest.mark.parametrize("reading", [name for name, network in scorers.NETWORKS.items() if network == "generator"])
 def test_padding_rows_of_the_vocabulary_have_no_probability(reading: scorers.Reading, tmp_path: Path) -> None:
     loaded = small.network(tmp_path, "generator", more_rows=7)
     assert loaded.head is not None

@@ -146,8 +146,7 @@ class Run(Artifact[artifacts.RunFolder]):
         points.sort(key=lambda entry: entry[1].step)
         axes = ("step", "tokens", "flops", "seconds")
         return Rows(
-            {"kind": kind, **{axis: getattr(point, axis) for axis in axes}, **point.values}
-            for kind, point in points
+            {"kind": kind, **{axis: getattr(point, axis) for axis in axes}, **point.values} for kind, point in points
         )
 
     @property

@@ -55,9 +55,7 @@ class Source:
         return listing | ({"argument": self.argument} if self.argument else {})
 
 
-def find_sources(
-    arguments: Sequence[Argument], scratch: Path, format: str = "auto", say: Say = quiet
-) -> list[Source]:
+def find_sources(arguments: Sequence[Argument], scratch: Path, format: str = "auto", say: Say = quiet) -> list[Source]:
     """Resolves files, folders, globs and special names; a file that is named twice is read once.
 
     What cannot be read twice is copied to `scratch`; `format` is one of the values of FORMATS, for all files

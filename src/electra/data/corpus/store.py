@@ -81,9 +81,7 @@ class TokenStore:
         return count_ids(self.train, self.vocab_size)
 
     @classmethod
-    def open(
-        cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005
-    ) -> "TokenStore":
+    def open(cls, path: str | Path, tokenizer: Tokenizer | None = None, heldout: float = 0.005) -> "TokenStore":
         """Opens a store, or a bare pair of files `NAME.ds` and `NAME.ds.index`.
 
         A bare pair needs the tokenizer that made the ids, and the fraction of documents at its end that are

@@ -133,9 +133,7 @@ def _build(
         durable.fsync(out.parent)
 
 
-def _trained(
-    documents: Documents, config: TokenizerConfig, audit: Audit
-) -> tuple[Tokenizer, dict[str, Any] | None]:
+def _trained(documents: Documents, config: TokenizerConfig, audit: Audit) -> tuple[Tokenizer, dict[str, Any] | None]:
     """Returns a tokenizer trained on a sample of the corpus, and what was decided about its accents."""
     kept = keep_documents(documents, audit, "reading")
     sample = sample_documents(kept, 1_000_000 * config.sample_mb)

@@ -36,9 +36,7 @@ _LONG = re.compile(r"\S{1000}")
 _SPACE = re.compile(r"[ \t\n\r]+")
 
 
-def choose_accents(
-    texts: Iterable[str], config: TokenizerConfig
-) -> tuple[TokenizerConfig, dict[str, Any] | None]:
+def choose_accents(texts: Iterable[str], config: TokenizerConfig) -> tuple[TokenizerConfig, dict[str, Any] | None]:
     """Decides whether to remove accents; by default, they are kept if they are frequent in the text.
 
     Without, Japanese \u304b and \u304c, or Russian \u043c\u043e\u0439 and \u043c\u043e\u0438, are equal.

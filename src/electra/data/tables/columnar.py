@@ -22,9 +22,7 @@ MAX_VALUES = 1 << 21  # of a column, plus two for each byte of the file: nulls a
 BATCH_ROWS = 16
 
 
-def open_columnar(
-    path: Path, kind: str, name: str, only: str = ""
-) -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
+def open_columnar(path: Path, kind: str, name: str, only: str = "") -> tuple[tuple[str, ...], Iterator[dict[str, Any]]]:
     """Returns the columns of a file, and its rows: of all columns, or of `only` one, possibly nested (a.b).
 
     `kind` is "parquet" or "arrow" (a stream, or a file such as feather). Raises DataError, with `name`, if

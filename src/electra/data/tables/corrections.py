@@ -96,9 +96,7 @@ def corrected(
     return _edited(text, (0, len(text)), edits).encode(codec, errors), (counts[0], counts[1], counts[2])
 
 
-def _place(
-    text: str, content: Range, number: int, part: tuple[str, int, int], is_markup: bool
-) -> Range | None:
+def _place(text: str, content: Range, number: int, part: tuple[str, int, int], is_markup: bool) -> Range | None:
     """Returns where a part of the `number`th token of a content is; None if it is not there in one piece."""
     raw, start, (expected, *ends) = text[slice(*content)], content[0], part
     blank = _MARKUP.sub(lambda each: "\0" * len(each[0]), raw) if is_markup else raw
@@ -109,9 +107,7 @@ def _place(
     start += tokens[number].start() + len(token) - len(token.lstrip("\0"))
     written = _CHARACTER.findall(token.strip("\0")) if is_markup else [*token]
     read = [*map(unescape, written)] if is_markup else written
-    offsets = dict(
-        zip(accumulate(map(len, read), initial=0), accumulate(map(len, written), initial=0), strict=True)
-    )
+    offsets = dict(zip(accumulate(map(len, read), initial=0), accumulate(map(len, written), initial=0), strict=True))
     if "".join(read) != expected or not {*ends} <= {*offsets}:
         return None
     return start + offsets[ends[0]], start + offsets[ends[1]]

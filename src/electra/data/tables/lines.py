@@ -204,8 +204,7 @@ def guess_encoding(content: bytes, is_complete: bool = True) -> str:
             is_decodable = "\ufffd" not in content.decode("cp1252", "replace")
             # Up to three characters, of which at most one is a letter; the others are quotes or dashes.
             num_western = sum(
-                len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run)
-                for run in runs
+                len(run) < 4 and sum(byte >= 0xC0 for byte in run) < 2 and not _UTF8.fullmatch(run) for run in runs
             )
             codec = "cp1252" if is_decodable and num_western > 0.9 * len(runs) else codec
     return codec

@@ -184,10 +184,7 @@ def _passages_of_files(files: Sequence[Path], where: str, column: str, ends: Lin
         raise NoWords(f"no words in {plural(len(files), 'file')}{named}", where=where)
     for names, problem in ((blank, "no words in"), (others, "skipped")):
         if names:
-            note = (
-                when(bool(where), f"{where}: ")
-                + f"{problem} {len(names)} of {len(files)} files: {some_of(names)}"
-            )
+            note = when(bool(where), f"{where}: ") + f"{problem} {len(names)} of {len(files)} files: {some_of(names)}"
             warnings.warn(note, Note, stacklevel=2)
 
 

@@ -198,10 +198,7 @@ def _regions(parent: Element, order: Mapping[str, int]) -> Iterator[Element]:
 def _line(line: Element, number: int) -> list[Word]:
     name = line.get("id", "")
     place = Line(name or str(number), _points(line))
-    words = [
-        Word(_text(word), word.get("id", ""), place, _points(word), _spots(word))
-        for word in line.findall("Word")
-    ]
+    words = [Word(_text(word), word.get("id", ""), place, _points(word), _spots(word)) for word in line.findall("Word")]
     found = [word for word in words if word.text] or [Word(each, name, place) for each in _text(line).split()]
     return _repeated([found], line)[0]
 

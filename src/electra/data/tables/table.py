@@ -224,9 +224,7 @@ def _objects(values: Iterable[tuple[Place, Any]], options: ReadOptions) -> Rows:
             options.leave_out(DataError(problem, where=place, fix=fix))
 
 
-def _json_lines(
-    lines: Iterator[str], options: ReadOptions, is_line: bool = True
-) -> Iterator[tuple[Place, Any]]:
+def _json_lines(lines: Iterator[str], options: ReadOptions, is_line: bool = True) -> Iterator[tuple[Place, Any]]:
     """Yields the value of each line; of labelled data that is not an object per line, the rows of all."""
     head = [] if options.lenient else [*_until_filled(lines), *_until_filled(lines)]
     if len([*filter(str.strip, head)]) == 1 and (rows := _rows("".join(head), options, is_line=is_line)):

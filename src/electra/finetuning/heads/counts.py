@@ -74,9 +74,7 @@ class CountedHead(HeadModule):
         super().__init__()
         self.states = WordStates(shape) if shape.kind == "tagger" else Frozen().build(shape)
         self.per_token = self.states.per_token
-        self.frozen_size = (
-            shape.config.hidden_size if self.per_token else None
-        )  # of the states, those of `frozen`
+        self.frozen_size = shape.config.hidden_size if self.per_token else None  # of the states, those of `frozen`
         self.kind: Kind = "words" if self.per_token else "pairs" if shape.separate_texts else "texts"
         self.register_buffer("hashes", torch.zeros(0, dtype=torch.int64))
         self.register_buffer("rarity", torch.zeros(0))

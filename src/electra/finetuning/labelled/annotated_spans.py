@@ -125,9 +125,7 @@ def _spans(cell: Any, text: str, words: Spans, where: Place | str) -> list[Label
     return spans
 
 
-def with_tags_of_spans(
-    rows: Sequence[tuple[Example, str, Any]], is_included: bool, notes: list[str]
-) -> list[Example]:
+def with_tags_of_spans(rows: Sequence[tuple[Example, str, Any]], is_included: bool, notes: list[str]) -> list[Example]:
     """Returns examples with BIO tags, and adds notes on how their spans were read to `notes`.
 
     A span that cuts a word is read as the whole word; of spans that share a word, the longest is read. Each

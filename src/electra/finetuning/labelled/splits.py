@@ -22,9 +22,7 @@ SPLIT_NAMES = {
 DEV_SHARE = 0.1  # the fraction of the training data to hold out if there is no dev file
 
 
-def find_split(
-    folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES
-) -> Path | None:
+def find_split(folder: Path, split: str, preferred: Sequence[str] = (), formats: Sequence[str] = TABLES) -> Path | None:
     """Returns the file of a split, such as `train.tsv` or `mine.valid.csv`; None if there is none.
 
     A file whose whole name (without its ending) matches is preferred to one whose first word matches, and
@@ -39,11 +37,7 @@ def find_split(
         stem, ending = split_name(path)
         words = re.split(r"[-_.+ ]", stem)
         is_whole, is_both = stem in names, stem not in names and bool(set(words) & other_names)
-        if (
-            ending not in formats
-            or not (is_whole or set(words) & set(names))
-            or (is_both and split != "train")
-        ):
+        if ending not in formats or not (is_whole or set(words) & set(names)) or (is_both and split != "train"):
             continue
         rank = names.index(stem) if is_whole else len(names) + (words[0] not in names) + 2 * is_both
         paths_by_rank.setdefault(rank, []).append(path)

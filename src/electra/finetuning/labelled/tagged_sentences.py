@@ -178,9 +178,7 @@ class SentenceReader:
             reason = "printed bytes" if PRINTED.match(tag) else reason
             note = f"{plural(changed.total(), 'tag')} with {reason}, such as {tag}, read as {plain[tag]}"
             self.notes.append(note)
-        golds = [
-            None if each.gold is None else tuple(map(plain.__getitem__, each.gold)) for each in sentences
-        ]
+        golds = [None if each.gold is None else tuple(map(plain.__getitem__, each.gold)) for each in sentences]
         return [replace(example, gold=gold) for example, gold in zip(sentences, golds, strict=True)]
 
     def text_lines(self, ending: str) -> list[tuple[Place, str]]:
@@ -302,9 +300,7 @@ class SentenceReader:
             self.notes.append(problem)
         return self.of_blocks(file.blocks, names, word, tag)
 
-    def of_blocks(
-        self, blocks: Sequence[Block], names: Sequence[str], word: int, tag: int | None
-    ) -> list[Example]:
+    def of_blocks(self, blocks: Sequence[Block], names: Sequence[str], word: int, tag: int | None) -> list[Example]:
         """Returns the sentences of rows with one word each; `word` and `tag` are columns."""
         words = [row[word] for block in blocks for row in block.rows]
         # A language code, as in WikiANN's "en:Paris".

@@ -43,9 +43,7 @@ def write(examples: Sequence[Example], rows: Sequence[Mapping[str, str]]) -> byt
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def sentences_of(
-    lines: Sequence[tuple[Place, str]], splitting: Splitting, ends: Sequence[str]
-) -> tuple[Examples, str]:
+def sentences_of(lines: Sequence[tuple[Place, str]], splitting: Splitting, ends: Sequence[str]) -> tuple[Examples, str]:
     """Returns the sentences of the lines of a text, and a note on how they were found.
 
     A paragraph is what lies between empty lines, or a line if there are none. In it, a sentence ends after

@@ -115,9 +115,7 @@ def right_answers(dataset: Dataset, dev: Sequence[Any]) -> npt.NDArray[np.bool_]
     return np.array([one.score([answer], [example])["accuracy"].value == 1 for answer, example in pairs])
 
 
-def compare(
-    baselines: dict[str, dict[str, Any]], right: Sequence[Sequence[bool]], keys: Sequence[object]
-) -> None:
+def compare(baselines: dict[str, dict[str, Any]], right: Sequence[Sequence[bool]], keys: Sequence[object]) -> None:
     """Replaces the wrong rows in `baselines` (floors.json) by paired comparisons, `eval_paired`.
 
     `right` says for each seed which rows of dev the model answered rightly. Rows with the same of `keys` are

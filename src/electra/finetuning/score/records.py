@@ -79,9 +79,7 @@ def join_gold(answers: Sequence[Record], examples: Sequence[Example], task: Task
     return records
 
 
-def _places(
-    answers: Sequence[Record], examples: Sequence[Example]
-) -> Iterator[tuple[Record, Example, int | None]]:
+def _places(answers: Sequence[Record], examples: Sequence[Example]) -> Iterator[tuple[Record, Example, int | None]]:
     """Yields each row with its example and, in a table of words, the index of the word in its sentence."""
     places: list[tuple[Example, int | None]] = [(example, None) for example in examples]
     if answers and "word" in answers[0]:

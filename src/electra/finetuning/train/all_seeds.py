@@ -296,9 +296,7 @@ def finish(
     dev = {number: join_gold(rows, dataset.splits["dev"], task) for number, rows in tables.items()}
     chosen = best_epoch(results)
     if chosen:
-        results["notes"].append(
-            f"dev: the scores are of the {chosen}, so they are too high; test has no such bias"
-        )
+        results["notes"].append(f"dev: the scores are of the {chosen}, so they are too high; test has no such bias")
     if known := baselines.read(folder):
         right = [[not is_wrong(row) for row in rows] for rows in dev.values()]
         baselines.compare(known, () if chosen else right, dataset.dev_keys)

@@ -154,9 +154,7 @@ def read_dataset(settings: Settings, task: Task) -> Dataset:
         if split != "dev":
             splits[split] = without_placeholders(split, splits[split], task, notes)
         dev_file = sources[split] if split == "dev" and split in sources and settings.dev is None else None
-        notes += [
-            f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task, dev_file)
-        ]
+        notes += [f"{split}: {note}" for note in notes_on_scores(splits[split], splits["train"], task, dev_file)]
     if (num_texts := len({example.texts for example in splits["dev"]})) < MIN_RELIABLE_DEV:
         texts = plural(num_texts, "different text")
         notes.append(f"dev: {plural(len(splits['dev']), 'example')}, {texts}: too few for a reliable score")

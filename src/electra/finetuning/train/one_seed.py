@@ -235,9 +235,7 @@ def save_checkpoint(
         durable.remove_directory(older.path)
 
 
-def restore(
-    folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, best: Weights, say: Say
-) -> SeedState:
+def restore(folder: Path, model: FinetunedModel, optimizer: GroupedOptimizer, best: Weights, say: Say) -> SeedState:
     """Loads the newest intact checkpoint, if there is one, and returns its state, or that of step 0."""
     durable.remove_leftovers(folder)
     checkpoint, damage_lines = checkpoints.newest_checkpoint(folder)

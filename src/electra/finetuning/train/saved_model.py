@@ -74,9 +74,7 @@ def save_model(
                 f"the vectors of {folder.path.name}/ are those of its head, pooled by {settings.pooling};"
                 " the steps of the encoder's modules.json do not apply"
             )
-    chosen = ", ".join(
-        filter(None, (f"the best of {plural(len(results['seeds']), 'seed')}", best_epoch(results)))
-    )
+    chosen = ", ".join(filter(None, (f"the best of {plural(len(results['seeds']), 'seed')}", best_epoch(results))))
     card = Card(
         name=f"{Path(results['model']).name}-{task.name}",
         kind=cast(Kind, task.head) if is_one_file else "encoder",

@@ -61,9 +61,7 @@ class Window:
         return span[0] - self.start + self.first, span[1] - self.start + self.first
 
 
-def cut_windows(
-    question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int
-) -> list[Window]:
+def cut_windows(question: Ids, context: Context, template: PairTemplate, max_length: int, stride: int) -> list[Window]:
     """Returns the windows of one question, `stride` tokens apart, or closer if a window has less room."""
     room = max_length - template.num_special - len(question)
     if room < 1:
@@ -137,9 +135,7 @@ Candidate = tuple[int, int, float, float]
 """The indices of the first and last token in the window's part of the context, and their logits."""
 
 
-def plain_spans(
-    window: Window, logits: npt.NDArray[np.float64], longest: int, count: int
-) -> Iterator[Candidate]:
+def plain_spans(window: Window, logits: npt.NDArray[np.float64], longest: int, count: int) -> Iterator[Candidate]:
     """Yields the `count` best spans of at most `longest` tokens by start and end logits [T, 2], summed."""
     starts, ends = logits[window.first : window.first + len(window.offsets)].T
     num_tokens = len(starts)

@@ -72,8 +72,7 @@ def make_plan(
     recorded = read_plan(out) if StudyFolder.is_at(out) else None
     then = recorded["fixed"]["arms"] if recorded else {}
     arms = {
-        name: _plan_arm(study, arm, store, recipe, threads, then=then.get(name))
-        for name, arm in study.arms.items()
+        name: _plan_arm(study, arm, store, recipe, threads, then=then.get(name)) for name, arm in study.arms.items()
     }
     budget_text = budget_text or _recipe_budget(recipe)
     is_known = recorded is not None and recorded["budget"] == budget_text
@@ -160,10 +159,7 @@ def budget_in_flops(text: str, arms: Mapping[str, PlannedArm], store: TokenStore
         runs = [build_run(arm.recipe, Path("."), store, World()) for arm in arms.values()]
         fastest = [min(measure(run, SECONDS) for _ in range(MEASUREMENTS)) for run in runs]
         return amount * len(runs) / sum(s / run.flops_per_step for s, run in zip(fastest, runs, strict=True))
-    return max(
-        amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step
-        for arm in arms.values()
-    )
+    return max(amount / (arm.tokens_per_step if unit == "tokens" else 1) * arm.flops_per_step for arm in arms.values())
 
 
 def steps_of(arm: PlannedArm, flops: float, name: str, budget_text: str) -> int:
@@ -215,8 +211,7 @@ def job_recipe(plan: Mapping[str, Any], job: Job, threads: int) -> Recipe:
     """Returns the recipe of a job's run, with its seed, steps and threads."""
     arm = plan["fixed"]["arms"][job.arm]
     sections = {
-        name: {key: value for key, value in keys.items() if value is not None}
-        for name, keys in arm["recipe"].items()
+        name: {key: value for key, value in keys.items() if value is not None} for name, keys in arm["recipe"].items()
     }
     sections["training"] |= {"seed": job.seed, "steps": arm["steps"][-1], "threads": threads}
     return recorded_recipe(sections)

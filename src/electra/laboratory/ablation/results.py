@@ -62,16 +62,12 @@ def study_results(
         **({"notes": panel["notes"]} if panel.get("notes") else {}),
         "curves": {arm: _curves(done[arm]) for arm in recipes},
         "missing": [run.job._asdict() for run in missing],
-        "failed": [
-            {"job": run.name, "problem": str(failures[run.name])} for run in missing if run.name in failures
-        ],
+        "failed": [{"job": run.name, "problem": str(failures[run.name])} for run in missing if run.name in failures],
         "arms": recipes,
     }
 
 
-def primary_metric(
-    panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]
-) -> str | None:
+def primary_metric(panel_metrics: Sequence[str], arms: Mapping[str, Any], recipes: Mapping[str, Any]) -> str | None:
     """Returns the score that decides the study: the panel's mean, or a metric comparable across arms."""
     if panel_metrics:
         return panel_metrics[0]

@@ -60,9 +60,7 @@ def write_record(state: EvaluationState) -> dict[str, Any]:
         "models": [{"name": model.name, **state.plan["models"][model.name]} for model in state.models],
         "rows": rows,
         "averages": [_average(state, average, rows) for average in suite.average],
-        "failures": [
-            {"task": task, "model": model, "reason": why} for (task, model), why in state.failures.items()
-        ],
+        "failures": [{"task": task, "model": model, "reason": why} for (task, model), why in state.failures.items()],
         "plan": state.folder.merged_with_recorded(state.plan),  # others may have added to it
     }
     state.folder.write_record(record)

@@ -131,9 +131,7 @@ def evaluate(
             return write_record(state)
 
 
-def pieces_of(
-    state: EvaluationState, tasks: Sequence[ReadyTask], seeds: int, device: Device
-) -> list[Scoring]:
+def pieces_of(state: EvaluationState, tasks: Sequence[ReadyTask], seeds: int, device: Device) -> list[Scoring]:
     """Returns a piece of work for each task with each model that it applies to."""
     pieces: list[Scoring] = []
     for ready, model in product(tasks, state.models):

@@ -98,9 +98,7 @@ class _LossAndSample(torch.autograd.Function):
         sampled = torch.empty_like(targets_M if uniforms_M is not None else targets_M[:0])
         top1_correct = torch.empty_like(targets_M, dtype=torch.bool)
         grad_hidden = torch.empty_like(hidden) if needs_gradient else None
-        grad_table = (
-            torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
-        )
+        grad_table = torch.zeros(table_VE.shape, dtype=torch.float32, device=hidden.device) if needs_gradient else None
         grad_bias = torch.zeros_like(bias_V, dtype=torch.float32) if needs_gradient else None
         grad_extras = [torch.zeros_like(extra, dtype=torch.float32) for extra in extras_M]
         with torch.autocast(device, enabled=False):
@@ -162,9 +160,7 @@ def _sampling_weights(logits: Tensor, target: Tensor, sampling: Sampling) -> Ten
     return logits.sub_(logits.amax(-1, keepdim=True)).exp_()
 
 
-def _apply_rule(
-    rule: LossRule, log_probabilities: Tensor, extras: list[Tensor]
-) -> tuple[Tensor, Tensor, list[Tensor]]:
+def _apply_rule(rule: LossRule, log_probabilities: Tensor, extras: list[Tensor]) -> tuple[Tensor, Tensor, list[Tensor]]:
     """Returns the rule's losses [m], the weights [m] of the softmax gradients, and the extras' gradients.
 
     A weight is minus the derivative of the loss with respect to the slot's log-probability.

@@ -117,9 +117,7 @@ class Probe(contract.Probe):
         )
 
 
-def fit_rows(
-    sentences: Sequence[Example], model: StudiedModel
-) -> tuple[list[Example], list[Ints], list[Ints]]:
+def fit_rows(sentences: Sequence[Example], model: StudiedModel) -> tuple[list[Example], list[Ints], list[Ints]]:
     """Returns the sentences of two or more tokens that fit the model, their token ids and their words.
 
     A token's word is its index among the words of all returned sentences. ProbeDataError if there are none.
@@ -140,9 +138,7 @@ def fit_rows(
     return usable, rows, words
 
 
-def factors(
-    sentences: Sequence[Example], words: Sequence[Ints], frequency: Mapping[str, int]
-) -> dict[str, list[str]]:
+def factors(sentences: Sequence[Example], words: Sequence[Ints], frequency: Mapping[str, int]) -> dict[str, list[str]]:
     """Returns, for each factor, the group of every word of the sentences."""
     words_of = [(word, tag) for s in sentences for word, tag in zip(s.texts, s.gold, strict=True)]
     counts = np.bincount(np.concatenate(words), minlength=len(words_of)).tolist()

@@ -63,9 +63,7 @@ class Probe(contract.Probe):
 
     title = "Calibration"
     question = "Is P(replaced) a probability?"
-    source = (
-        "Methods: Naeini et al. 2015, Murphy 1973, Guo et al. 2017. No published results for discriminators."
-    )
+    source = "Methods: Naeini et al. 2015, Murphy 1973, Guo et al. 2017. No published results for discriminators."
     version = 2
     needs = ("discriminator",)
     scales: ClassVar[Mapping[str, tuple[float, float]]] = {

@@ -70,8 +70,7 @@ class Probe(contract.Probe):
     title = "Errors of learners, without fine-tuning"
     question = "Does P(replaced) find the errors that people make? Which errors are found, and which never?"
     source = (
-        "Task: Rei and Yannakoudakis 2016, Yuan et al. 2021 (fine-tuned ELECTRA-large: F0.5 72.9 on FCE's"
-        " test set)."
+        "Task: Rei and Yannakoudakis 2016, Yuan et al. 2021 (fine-tuned ELECTRA-large: F0.5 72.9 on FCE's test set)."
     )
     version = 2
     needs = ("discriminator",)
@@ -198,8 +197,7 @@ def add_measures(
     """
     test, first = words.select(~tuning), next(iter(scores))
     thresholds = {
-        name: Ranking(score[tuning], words.wrong[tuning]).best_threshold(beta=0.5)
-        for name, score in scores.items()
+        name: Ranking(score[tuning], words.wrong[tuning]).best_threshold(beta=0.5) for name, score in scores.items()
     }
     rankings = {name: Ranking(score[~tuning], test.wrong) for name, score in scores.items()}
     errors_of = {kind: test.wrong & (test.kinds == kind) for kind in sorted(test.frequent_errors())}

@@ -51,8 +51,7 @@ class Probe(contract.Probe):
 
     title = "The language, or its generator?"
     question = (
-        "Does the discriminator notice changes by another generator or by chance? And replacements that are"
-        " plausible?"
+        "Does the discriminator notice changes by another generator or by chance? And replacements that are plausible?"
     )
     source = "The ELECTRA paper compares generators by fine-tuning only; no published results."
     version = 3

@@ -50,9 +50,7 @@ class Probe(contract.Probe):
     """Compares the first encoder with each other encoder, at the same depth."""
 
     title = "Similarity of representations, depth by depth"
-    question = (
-        "How do the representations differ from BERT's, and by more than those of two seeds of one training?"
-    )
+    question = "How do the representations differ from BERT's, and by more than those of two seeds of one training?"
     source = (
         "Method: Kornblith et al. 2019; debiased by the estimate of Song et al. 2012. Pass the masked"
         " language model and other seeds as well: the difference between seeds is the yardstick."

@@ -121,9 +121,7 @@ class Probe(contract.Probe):
         ]
         return findings
 
-    def _acoustic(
-        self, columns: Mapping[str, Floats], lists: nbest.NBestLists
-    ) -> tuple[Floats, dict[str, float]]:
+    def _acoustic(self, columns: Mapping[str, Floats], lists: nbest.NBestLists) -> tuple[Floats, dict[str, float]]:
         """Returns the recogniser's score [U, N] without its language model, and its weight for each score."""
         parts = [name for name in columns if name not in (self.config.language_model, self.config.total)]
         if not parts:
@@ -138,9 +136,7 @@ class Probe(contract.Probe):
             combined += weight_of[name] * columns[name]
         return combined, weight_of
 
-    def _measure(
-        self, errors: Mapping[str, Floats], lists: nbest.NBestLists
-    ) -> dict[tuple[str, str], Estimate]:
+    def _measure(self, errors: Mapping[str, Floats], lists: nbest.NBestLists) -> dict[tuple[str, str], Estimate]:
         """Returns word error rates and gains in percent, by system and measure, all on the same resamples."""
         rows = {(name, WER): each for name, each in errors.items()}
         rows |= {(name, GAIN): errors[BONUS] - each for name, each in errors.items()}

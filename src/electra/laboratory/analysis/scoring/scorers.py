@@ -97,9 +97,7 @@ def sentence_scores(loaded: Loaded, texts: Sequence[str], scorers: Sequence[str]
     values: dict[Reading, list[Floats]] = {}
     for reading in sorted({each.reading for each in chosen.values()}):
         is_same_pass = reading == "original" and "odds" in values and not _obstacle(loaded, reading)
-        values[reading] = (
-            list(map(log_expit, values["odds"])) if is_same_pass else token_scores(loaded, texts, reading)
-        )
+        values[reading] = list(map(log_expit, values["odds"])) if is_same_pass else token_scores(loaded, texts, reading)
 
     def reduce(tokens: Floats, reduction: str) -> float:
         return float(getattr(tokens, reduction)()) if len(tokens) else 0.0

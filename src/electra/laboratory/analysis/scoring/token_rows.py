@@ -94,9 +94,7 @@ def choose_positions(rows: Sequence[Ints], fraction: float, seed: int) -> list[B
     ]
 
 
-def by_generator(
-    generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0
-) -> Corrupted:
+def by_generator(generator: Loaded, rows: Sequence[Ints], *, fraction: float = FRACTION, seed: int = 0) -> Corrupted:
     """Returns the rows with a random share of their tokens replaced by the generator's samples."""
     chosen_masks = choose_positions(rows, fraction, seed)
     keys = seeds.keys(seed, "analysis/hide", 0, np.arange(len(rows)))
@@ -113,9 +111,7 @@ def by_generator(
     return Corrupted(new_rows, [a != b for a, b in zip(new_rows, rows, strict=True)], advantage)
 
 
-def by_frequency(
-    rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0
-) -> Corrupted:
+def by_frequency(rows: Sequence[Ints], frequency: Floats, *, fraction: float = FRACTION, seed: int = 0) -> Corrupted:
     """Returns the rows with a share of their tokens replaced by draws in proportion to `frequency` [V]."""
     cumulative = np.cumsum(frequency)
     keys = seeds.keys(seed, "analysis/draw", 0, np.arange(len(rows)))
@@ -144,9 +140,7 @@ def max_row_length(*networks: Loaded) -> int:
     return min(loaded.config.max_positions for loaded in networks) - 2
 
 
-def _predict(
-    generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats
-) -> tuple[Ints, Floats, Floats]:
+def _predict(generator: Loaded, hidden_ND: Tensor, targets: Ints, uniforms: Floats) -> tuple[Ints, Floats, Floats]:
     import torch
 
     from electra.objectives.parts.vocabulary import sample
