@@ -96,9 +96,9 @@ class Peer:
         gold = [row["labels"] for row in rows]
         if not self.given.entities:
             same = [a == b for one, two in zip(tags, gold, strict=True) for a, b in zip(one, two, strict=True)]
-            return sum(same) / len(same)
+            return float(sum(same) / len(same))
         spans = [(entities(one), entities(two)) for one, two in zip(tags, gold, strict=True)]
-        return 2 * sum(len(a & b) for a, b in spans) / max(1, sum(len(a) + len(b) for a, b in spans))
+        return float(2 * sum(len(a & b) for a, b in spans) / max(1, sum(len(a) + len(b) for a, b in spans)))
 
     def tags(self, row: Row, predicted: Any) -> list[str]:
         """Returns the tag of each word; of a word that was cut off, the first label or "O"."""
