@@ -92,7 +92,8 @@ test-mutations: setup
 	$(BIN)/python tests/mutations.py
 
 # The core, model and data tests with the oldest versions that pyproject.toml allows (of what they need; torch
-# excepted), on its oldest Python. transformers 5.0 asks for protobuf; with pyparsing 3.3, matplotlib 3.9 warns.
+# excepted), on its oldest Python. transformers 5.0 asks for protobuf, and makes tokenizers 0.22 warn; with pyparsing 3.3,
+# matplotlib 3.9 warns.
 OLDEST ?= python3.11
 test-oldest:
 	$(OLDEST) -m venv .venv-oldest
@@ -100,6 +101,7 @@ test-oldest:
 	.venv-oldest/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -c .venv-oldest/constraints \
 		-e '.[report,notebook,data]' pytest pytest-timeout hypothesis protobuf 'pyparsing<3.3'
 	OMP_NUM_THREADS=1 .venv-oldest/bin/pytest -p no:cacheprovider -m "$(ORDINARY)" \
+		-W "ignore:Deprecated in 0.9.0:DeprecationWarning" \
 		tests/core tests/model tests/artifacts tests/data --ignore tests/data/test_tokenizer.py
 
 # Install and core tests under each Python that is here, in a .venv-VERSION of its own.
