@@ -3,6 +3,8 @@
 They are sections of a recipe and options of `electra prepare`. No large import slows `--help` down.
 """
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 

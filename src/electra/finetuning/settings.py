@@ -8,6 +8,8 @@ exponent (decay^0 for the head, decay^2 for the top layer); here the exponent is
 layer, ..., layers + 1 for the embeddings. This module does not import torch, so that `--help` is fast.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
