@@ -22,6 +22,7 @@ from torch import Tensor
 
 from electra.finetuning.task import Task
 from electra.foundation.arrays import Floats, Ints, Vectors
+from electra.foundation.threads import one_thread
 
 FEW_ROWS, SELECTION_FOLDS = 1_200, 3  # so many rows, drawn at random, and so many folds of them, choose
 STRENGTHS = (0.5, 10.0, 50.0, 250.0, 2000.0)  # the inverse of the penalty on squared weights: candidates
@@ -70,6 +71,7 @@ class Problem:
         return float(loss.detach()), slopes.numpy()
 
 
+@one_thread()
 def fit(problem: Problem) -> Fit:
     """Returns the linear model with the lowest sum of losses, times the strength, and squared weights.
 
@@ -122,6 +124,7 @@ def _moments(block: Any, is_centred: bool, share: float) -> tuple[Vectors, Float
     return mean, squares, np.full(len(mean), share / max(math.sqrt(squares.sum()), 1e-12))
 
 
+@one_thread()
 def tuned(problem: Problem, folds: Ints) -> Problem:
     """Returns the problem with the strength and the share at which held-out rows lose least.
 
@@ -167,6 +170,7 @@ def _best_strength(sample: Problem, folds: Ints) -> tuple[float, float, float]:
     return losses[best], best, sample.share
 
 
+@one_thread()
 def out_of_fold(problem: Problem, folds: Ints) -> Vectors:
     """Returns the outputs [N, O] for each row of a model that has not seen its fold."""
     problem = _with_few_columns(problem)

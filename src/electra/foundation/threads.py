@@ -154,6 +154,21 @@ def applied(requested: int | None) -> Iterator[None]:
         _users.clear()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Lets torch and BLAS compute with one thread: where both share small operations, each waits for the other."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1, "blas"):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def workers() -> int:
     """Returns how many threads may compute side by side without waiting for each other, at least 1."""
     torch = sys.modules.get("torch")
