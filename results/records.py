@@ -26,9 +26,7 @@ def pack(folder: Path) -> None:
     with tarfile.open(archive(folder), "w:xz", format=tarfile.USTAR_FORMAT, preset=9) as tar:
         for path in sorted(path for path in (folder / NAME).rglob("*") if path.is_file()):
             content = path.read_bytes()
-            entry = tarfile.TarInfo(
-                path.relative_to(folder).as_posix()
-            )  # no owner and no time: the same bytes again
+            entry = tarfile.TarInfo(path.relative_to(folder).as_posix())  # no owner and no time: the same bytes again
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
 
@@ -38,11 +36,7 @@ def unpack(folder: Path) -> None:
     with tarfile.open(archive(folder)) as tar:
         for entry in tar:
             file, target = tar.extractfile(entry), folder / entry.name
-            if (
-                file is None
-                or target.parts[: len(folder.parts) + 1] != (folder / NAME).parts
-                or ".." in target.parts
-            ):
+            if file is None or target.parts[: len(folder.parts) + 1] != (folder / NAME).parts or ".." in target.parts:
                 sys.exit(f"{archive(folder)}: {entry.name} is not a file under {NAME}/")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(file.read())

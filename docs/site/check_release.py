@@ -72,11 +72,7 @@ def write_data(folder: Path) -> None:
     (folder / "texts").mkdir()
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[a-z]*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        texts = [
-            ast.get_docstring(node)
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.FunctionDef)
-        ]
+        texts = [ast.get_docstring(node) for node in ast.walk(tree) if isinstance(node, ast.Module | ast.FunctionDef)]
         (folder / "texts" / f"{path.stem}.txt").write_text("\n".join(filter(None, texts)), encoding="utf-8")
     things = ("film", "meal", "book", "song", "house", "road", "play", "garden", "story", "bridge")
     rows = [(f"the {thing} by the {other} is", i) for i, thing in enumerate(things) for other in things[:4]]
@@ -90,9 +86,7 @@ def follow_readme(bin: Path, folder: Path) -> None:
     page = (ROOT / "README.md").read_text(encoding="utf-8").replace(*SHORTER)
     for line in re.findall(r"^    electra (.*)$", page, re.M):
         words = re.findall(r'"[^"]*"|\S+', line)
-        said = run(
-            bin / "electra", *(word.strip('"') for word in words), cwd=folder, code=2 * (words[0] == "serve")
-        )
+        said = run(bin / "electra", *(word.strip('"') for word in words), cwd=folder, code=2 * (words[0] == "serve"))
         assert words[0] != "serve" or "serve" in said, said
         if "tiny-en" in words:
             shown = page.partition(line)[2].split("\n\n")[1]

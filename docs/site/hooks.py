@@ -26,9 +26,7 @@ TAKEN = [
     "src/**/*.toml",
 ]
 TAKEN += ["results/README.md", "results/*.py", "results/*/*.*"]
-SHELL = re.compile(
-    r" {4}(?:#|\$|(?:electra|pip|make|python|pytest|git|curl|docker|torchrun|source|echo|cat|hf)\b)"
-)
+SHELL = re.compile(r" {4}(?:#|\$|(?:electra|pip|make|python|pytest|git|curl|docker|torchrun|source|echo|cat|hf)\b)")
 
 
 def sources() -> list[str]:

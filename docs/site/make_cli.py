@@ -118,9 +118,7 @@ def command_rows(command: Any) -> list[Row]:
     options = [option for option in options_of(command) if "." not in option.name]
     rows = [
         row(option)
-        for option in sorted(
-            options, key=lambda o: (not o.positional, not o.positional and not o.is_required)
-        )
+        for option in sorted(options, key=lambda o: (not o.positional, not o.positional and not o.is_required))
     ]
     if command.preview is not Command.preview:
         rows.append(("`--dry-run`", " ".join((inspect.getdoc(command.preview) or "").split())))
@@ -137,9 +135,7 @@ def command_section(name: str, command: Any) -> str:
     more = f"Every setting of {MORE.get(sections[0], RECIPE_KEYS)}.\n\n" if sections else ""
     if also := [row for row in rows if row in shared]:
         more += f"Also [{names(also)}](#options-of-several-commands).\n\n"
-    description = "\n\n".join(
-        " ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n")
-    )
+    description = "\n\n".join(" ".join(part.split()) for part in (inspect.getdoc(command) or "").split("\n\n"))
     examples = "".join(f"    {example}\n" for example in command.EXAMPLES)
     own = items(row for row in rows if row not in shared)
     return f"### electra {name}\n\n{description}\n\n{examples}\n{more}{own}"
@@ -197,12 +193,8 @@ def all_objectives() -> str:
 
 
 def tasks() -> str:
-    rows = [
-        (f"`{name}` ({load_task(name).source})", ", ".join(load_task(name).metrics)) for name in TASKS.names()
-    ]
-    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + items(
-        rows
-    )
+    rows = [(f"`{name}` ({load_task(name).source})", ", ".join(load_task(name).metrics)) for name in TASKS.names()]
+    return "## Tasks\n\nFor `electra finetune --task`. Seeds are compared by the first metric.\n\n" + items(rows)
 
 
 def page() -> str:
@@ -232,9 +224,7 @@ def stub() -> str:
     places = {name: home for name, home in electra._HOMES.items()}
     lines = [f"from electra.{home} import {name} as {name}" for name, home in places.items()]
     lines.sort(key=lambda line: (line.split()[1], line.split()[3]))
-    return "\n".join(
-        ["# Made by docs/site/make_cli.py.", *lines, "", "__version__: str", "__all__: list[str]", ""]
-    )
+    return "\n".join(["# Made by docs/site/make_cli.py.", *lines, "", "__version__: str", "__all__: list[str]", ""])
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@ def cost(name: str, options: dict[str, object], size_name: str, length: int, voc
     size = resolve_size(size_name)
     specials = {"pad": 0, "unk": 100, "cls": 101, "sep": 102, "mask": 103}
     made = objectives.create({"name": name, **options}, vocab_size=vocabulary, specials=specials)
-    full = discriminator_config(
-        size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0
-    )
+    full = discriminator_config(size, "electra", vocab_size=vocabulary, dropout=0.1, attention_dropout=0.1, pad_id=0)
     needed = dict(made.required_settings)
     small = generator_config(
         full, needed.get("generator_width", size.generator_width), needed.get("generator_depth", 1.0)

@@ -88,21 +88,15 @@ def hour() -> str:
             # two marks at one place stand above each other
             shift = {"mlm": -4, "rtd": 4}.get(kind, 0) if abs(mlm - rtd) < 2.5 and kind != "none" else 0
             title = f"<title>{escape(task)}, {kind}: {value}</title>"
-            body.append(
-                f'<circle class="{kind}" cx="{across(value):g}" cy="{y - 4 + shift}" r="6">{title}</circle>'
-            )
+            body.append(f'<circle class="{kind}" cx="{across(value):g}" cy="{y - 4 + shift}" r="6">{title}</circle>')
     y = bottom + 34
     for x, kind, words in (
         (18, "none", "no network (most frequent tag; TF-IDF, overlap)"),
         (362, "mlm", "masked LM (budget-mlm)"),
         (552, "rtd", "RTD (budget-tiny)"),
     ):
-        body.append(
-            f'<circle class="{kind}" cx="{x}" cy="{y - 4}" r="6"/>' + text(x + 12, y + 1, words, "note")
-        )
-    return page(
-        740, y + 18, "Scores of two encoders trained for an hour, and of baselines without a network", body
-    )
+        body.append(f'<circle class="{kind}" cx="{x}" cy="{y - 4}" r="6"/>' + text(x + 12, y + 1, words, "note"))
+    return page(740, y + 18, "Scores of two encoders trained for an hour, and of baselines without a network", body)
 
 
 def words(y: float, row: tuple[str, ...], marked: tuple[int, ...] = (), kind: str = "changed") -> list[str]:

@@ -37,9 +37,7 @@ from electra.foundation.errors import ModelError
 
 def load_networks(source: Path, out: Path) -> dict[Path, Loaded]:
     """Loads all networks of a run or pair. The keys are the subfolders of `out` for their copies."""
-    models = {
-        PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.network_kinds(source)
-    }
+    models = {PairFolder(out).network(kind).path: load(source, kind) for kind in run_folder.network_kinds(source)}
     if (language_model := load_language_model(source)) is not None:
         models[PairFolder(out).language_model.path] = language_model
     return models

@@ -26,9 +26,7 @@ def main(address: str) -> None:
         WebDriverWait(browser, 30).until(
             lambda page: page.execute_script("return document.querySelectorAll('#marks span').length > 0")
         )
-        end = browser.execute_script(
-            "return document.querySelector('#detect').getBoundingClientRect().bottom"
-        )
+        end = browser.execute_script("return document.querySelector('#detect').getBoundingClientRect().bottom")
         size = {"width": 1000, "height": int(end) + 16, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         PICTURE.parent.mkdir(exist_ok=True)

@@ -46,8 +46,7 @@ def picture(record: dict[str, Any], name: str, labels: dict[str, str]) -> str:
     chosen = next(figure for figure in record["figures"] if figure["name"] == name)
     keys = ("x", "y", "low", "high", "style")
     series = [
-        Series(labels.get(each["label"], each["label"]), *(each[key] for key in keys))
-        for each in chosen["series"]
+        Series(labels.get(each["label"], each["label"]), *(each[key] for key in keys)) for each in chosen["series"]
     ]
     figure = Figure(
         f"probe-{name}",

@@ -72,16 +72,11 @@ class Errors:
 
     def __call__(self, word: str, kind: str, rng: np.random.Generator) -> list[str]:
         near = {
-            f"{word[:i]}{new}{word[i + n :]}"
-            for i in range(len(word) + 1)
-            for n in (0, 1)
-            for new in ["", *LETTERS]
+            f"{word[:i]}{new}{word[i + n :]}" for i in range(len(word) + 1) for n in (0, 1) for new in ["", *LETTERS]
         }
         near |= {word[:i] + word[i : i + 2][::-1] + word[i + 2 :] for i in range(len(word))}
         if kind == "speech":
-            return [
-                each for each in self.alike[sound(word)] if each != word and len(set(each) & set(word)) > 1
-            ]
+            return [each for each in self.alike[sound(word)] if each != word and len(set(each) & set(word)) > 1]
         if kind == "realword":
             return sorted(near & self.words - {word})
         seen = [word[: m.start()] + b + word[m.end() :] for a, b in CONFUSIONS for m in re.finditer(a, word)]
@@ -171,9 +166,7 @@ def score(name: str, path: str, scorer: Any = "auto") -> None:
     texts, errors = [], []
     for line in open(path):
         parts: list[str] = re.split(r"\{(\w+)\|(\w+)\|(\w+)\}", line.strip())
-        starts = {
-            sum(map(len, parts[:i:4])) + sum(map(len, parts[1:i:4])): i for i in range(1, len(parts), 4)
-        }
+        starts = {sum(map(len, parts[:i:4])) + sum(map(len, parts[1:i:4])): i for i in range(1, len(parts), 4)}
         errors.append({start: (parts[i + 1], parts[i + 2]) for start, i in starts.items()})
         texts.append("".join(part for i, part in enumerate(parts) if i % 4 < 2))
     began = time.perf_counter()
@@ -190,12 +183,8 @@ def score(name: str, path: str, scorer: Any = "auto") -> None:
     p, marked, kinds = map(np.array, zip(*outcomes, strict=True))
     hits = marked & (kinds != "")
     by_kind = {str(kind): f"{n} of {Counter(kinds)[kind]}" for kind, n in Counter(kinds[hits]).items()}
-    print(
-        f"{name} {scorer} {path}: threshold {found[0].threshold:.3f}, {marked.sum()} of {len(p)} words marked"
-    )
-    print(
-        f"precision {hits.sum() / max(1, marked.sum()):.2f}, recall {hits.sum() / (kinds != '').sum():.2f},"
-    )
+    print(f"{name} {scorer} {path}: threshold {found[0].threshold:.3f}, {marked.sum()} of {len(p)} words marked")
+    print(f"precision {hits.sum() / max(1, marked.sum()):.2f}, recall {hits.sum() / (kinds != '').sum():.2f},")
     print(f"average precision {average_precision_score(kinds != '', p):.3f}; found {by_kind};")
     print(f"the right word suggested first {first}, among three {top}, of {hits.sum()}; {seconds:.1f} s")
 
@@ -210,9 +199,7 @@ class RealErrors:
         self.words, self.heard, seen = words, defaultdict[str, set[str]](set), Counter[tuple[str, str]]()
         pairs = {(w.truth.lower(), w.text.lower()) for w in aligned.read(data / OCR)[2] if w.kind == "word"}
         for truth, read in pairs:
-            if not (
-                truth.isalpha() and read.isalpha() and Levenshtein.normalized_similarity(truth, read) >= 0.5
-            ):
+            if not (truth.isalpha() and read.isalpha() and Levenshtein.normalized_similarity(truth, read) >= 0.5):
                 continue
             for step in Levenshtein.opcodes(truth, read):
                 left, right = int(step.src_start), int(step.dest_start)
@@ -222,10 +209,7 @@ class RealErrors:
         for utterance in (each for path in SPEECH for each in json_lines(data / path)):
             truth, heard = utterance["ref"].lower().split(), utterance["hyps"][0]["text"].lower().split()
             for step in Levenshtein.opcodes(truth, heard):
-                if (
-                    step.tag == "replace"
-                    and step.src_end - step.src_start == step.dest_end - step.dest_start == 1
-                ):
+                if step.tag == "replace" and step.src_end - step.src_start == step.dest_end - step.dest_start == 1:
                     one, other = truth[step.src_start], heard[step.dest_start]
                     if other in words and _american(one) != _american(other):
                         self.heard[one].add(other)
@@ -302,9 +286,7 @@ def kinds(out: str, name: str, *records: str) -> None:
             draws = [np.arange(len(scores))]
             for _ in range(200):
                 texts_drawn = rng.integers(len(spoilt), size=len(spoilt)).tolist()
-                draws.append(
-                    np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in texts_drawn])
-                )
+                draws.append(np.concatenate([np.arange(starts[i], starts[i] + sizes[i]) for i in texts_drawn]))
             columns = np.array([_numbers(scores[i] >= threshold, scores[i], found[i]) for i in draws])
             low, high = np.nanpercentile(columns[1:], [2.5, 97.5], axis=0)
             cells = (f"{x:.3f} [{a:.3f}, {b:.3f}]" for x, a, b in zip(columns[0], low, high, strict=True))

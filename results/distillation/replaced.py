@@ -27,9 +27,7 @@ def replaced(path: str) -> list[tuple[str, str]]:
     plain = [
         words
         for words in sentences
-        if 6 <= len(words) <= 16
-        and words[-1] == "."
-        and all(re.fullmatch(r"[A-Za-z]+|[.,]", word) for word in words)
+        if 6 <= len(words) <= 16 and words[-1] == "." and all(re.fullmatch(r"[A-Za-z]+|[.,]", word) for word in words)
     ]
     rng.shuffle(plain)
     chosen: list[tuple[str, str]] = []

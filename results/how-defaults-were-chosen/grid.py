@@ -49,9 +49,7 @@ def lines(path: Path) -> list[str]:
 def tsv(path: Path, columns: dict[str, int], header: bool = True) -> list[Row]:
     """Returns columns of a tsv file, by number."""
     cells = [line.split("\t") for line in lines(path) if line.strip()][header:]
-    return [
-        {name: row[i] for name, i in columns.items()} for row in cells if len(row) > max(columns.values())
-    ]
+    return [{name: row[i] for name, i in columns.items()} for row in cells if len(row) > max(columns.values())]
 
 
 def jsonl(path: Path, columns: dict[str, str]) -> list[Row]:

@@ -22,6 +22,4 @@ def mean(arm: str, share: float, tasks: tuple[str, ...]) -> float:
 for tasks in (("pos",), ("chunking",), ("pos", "chunking", "stsb")):
     mlm, rtd = [mean("mlm", share, tasks) for share in SHARES], mean("rtd", 1.0, tasks)
     reached = np.exp(np.interp(rtd, mlm, np.log(SHARES)))
-    sys.stdout.write(
-        f"{' '.join(tasks)}: RTD ends with {rtd:.4f}, which MLM has at {reached:.3f} of the budget\n"
-    )
+    sys.stdout.write(f"{' '.join(tasks)}: RTD ends with {rtd:.4f}, which MLM has at {reached:.3f} of the budget\n")

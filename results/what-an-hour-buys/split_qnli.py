@@ -22,9 +22,7 @@ for line in lines:
     parents[root(f"q{question}")] = root(f"s{sentence}")
 out = Path(sys.argv[2])
 out.mkdir(parents=True, exist_ok=True)
-scored = [
-    int(hashlib.sha1(root(f"q{line.split(chr(9))[1]}").encode()).hexdigest(), 16) % 10 == 0 for line in lines
-]
+scored = [int(hashlib.sha1(root(f"q{line.split(chr(9))[1]}").encode()).hexdigest(), 16) % 10 == 0 for line in lines]
 for name, wanted in (("train", False), ("dev", True)):
     chosen = [line for line, held in zip(lines, scored, strict=True) if held is wanted]
     (out / f"{name}.tsv").write_text("\n".join([header, *chosen]) + "\n", encoding="utf-8")

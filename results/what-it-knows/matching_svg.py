@@ -16,9 +16,7 @@ series = []
 for name, label in RUNS.items():
     path = HERE / "records" / "over-training" / name / "matching-over-training.probe.json"
     first = json.loads(path.read_text())["figures"][0]["series"][0]
-    series.append(
-        Series(label, [step * TOKENS for step in first["x"]], first["y"], first["low"], first["high"])
-    )
+    series.append(Series(label, [step * TOKENS for step in first["x"]], first["y"], first["low"], first["high"]))
 figure = Figure("matching", "", "", series, x="millions of tokens", y="attention to the same token")
 drawn = draw(figure)
 assert drawn is not None

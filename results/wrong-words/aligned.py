@@ -63,9 +63,7 @@ def align(ocr: str, truth: str) -> list[tuple[int, int, str, int, str]]:
     equal: dict[tuple[int, int], int] = {}
     for block in Levenshtein.opcodes(ocr, truth):
         if block.tag == "equal":
-            pairs = zip(
-                range(block.src_start, block.src_end), range(block.dest_start, block.dest_end), strict=True
-            )
+            pairs = zip(range(block.src_start, block.src_end), range(block.dest_start, block.dest_end), strict=True)
             for i, j in pairs:
                 if i in owner_l and j in owner_r:
                     pair = owner_l[i], owner_r[j]

@@ -19,9 +19,7 @@ def marked(model: str, rows: list[dict[str, str]]) -> list[tuple[float, float, b
     """P(replaced) and P(first suggestion) of each marked word; whether it is wrong, and the suggestion right."""
     detector, found = electra.load(model).detector(), []
     texts = [row["ocr"].replace("\n", " ") for row in rows]
-    for row, text, detection in zip(
-        rows, texts, detector(texts, detector.marking().threshold, 3, True), strict=True
-    ):
+    for row, text, detection in zip(rows, texts, detector(texts, detector.marking().threshold, 3, True), strict=True):
         words = align(text, row["gold"].replace("\n", " "))
         for word, suggestions in zip(detection.marked, detection.suggestions, strict=True):
             hit = next((each for each in words if each[0] <= word.start < each[1]), None)

@@ -43,11 +43,7 @@ def model_scores(name: str, kind: str, texts: list[str]) -> dict[str, list[float
     from electra.exchange.source import locate
     from electra.laboratory.analysis.scoring.scorers import sentence_scores
 
-    loaded = (
-        load(name)
-        if kind == "discriminator"
-        else load_language_model(locate(name)) or load(name, "generator")
-    )
+    loaded = load(name) if kind == "discriminator" else load_language_model(locate(name)) or load(name, "generator")
     readings = ["original-mean", "original"] if kind == "discriminator" else ["pll"]
     unique = sorted(set(texts))
     found = sentence_scores(loaded, unique, readings)
@@ -64,8 +60,7 @@ def ngram_scores(texts: list[str], folder: Path) -> dict[str, list[float]]:
     characters = [model.log_p(model.windows(codes(" " * 5 + text + " "))).sum() for text in texts]
     words = [-language.trigrams(text.split()).sum() for text in texts]
     unknown = [
-        sum(-language.spelling([word]).sum() for word in text.split() if word not in language.ids)
-        for text in texts
+        sum(-language.spelling([word]).sum() for word in text.split() if word not in language.ids) for text in texts
     ]
     return {
         "6-gram": characters,
@@ -113,9 +108,7 @@ def table(path: Path, out: Path) -> None:
     _, index = np.unique(groups[~dev], return_inverse=True)
     count = index.max() + 1
     weights = np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), size=RESAMPLES)[:, index]
-    print(
-        f"{path.name}: {int(dev.sum())} utterances to tune on, {int((~dev).sum())} to test, {count} speakers"
-    )
+    print(f"{path.name}: {int(dev.sum())} utterances to tune on, {int((~dev).sum())} to test, {count} speakers")
     print("| chosen by | dev | test | gain over no language model |")
     for name, errors in chosen.items():
         at_dev, at_test = (100 * errors[part].sum() / words[part].sum() for part in (dev, ~dev))

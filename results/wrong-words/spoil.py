@@ -68,16 +68,10 @@ def main(folder: Path, out: Path, count: str = "8000", seed: str = "1", *rest: s
     if "any" in rest:
         LIKE.clear()
         LIKE.update(dict.fromkeys(ascii_letters, " ".join(ascii_lowercase)))
-    text = [
-        line.split()
-        for path in sorted(folder.rglob("*.txt"))
-        for line in path.read_text("utf-8").splitlines()
-    ]
+    text = [line.split() for path in sorted(folder.rglob("*.txt")) for line in path.read_text("utf-8").splitlines()]
     lines = [line for line in text if len(line) >= 8]
     if len(lines) < int(count):
-        sys.exit(
-            f"{folder}: {len(lines)} lines of 8 words in .txt files, {count} needed: pass fewer as LINES"
-        )
+        sys.exit(f"{folder}: {len(lines)} lines of 8 words in .txt files, {count} needed: pass fewer as LINES")
     out.mkdir(parents=True, exist_ok=True)
     for name, size in (("train", int(count)), ("dev", int(count) // 20)):
         rows = []

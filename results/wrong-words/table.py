@@ -120,17 +120,13 @@ def main(data: Path, folder: Path) -> None:
     ])  # fmt: skip
     wrong, part = kinds != "correct", np.array((folder / "tags").read_text().splitlines())
     files = {path.stem: np.loadtxt(path) for path in sorted(folder.glob("*.txt"))}
-    print(
-        f"dev: {dev.sum()} words, {len(names[::3])} documents; test: {(~dev).sum()}, {len(set(documents[~dev]))}"
-    )
+    print(f"dev: {dev.sum()} words, {len(names[::3])} documents; test: {(~dev).sum()}, {len(set(documents[~dev]))}")
     print("test, % of words:", {kind: round(100 * float(np.mean(kinds[~dev] == kind)), 2) for kind in KINDS})
     print("dev, average precision of every file:")
     print({name: round(float(average_precision_score(wrong[dev], s[dev])), 3) for name, s in files.items()})
 
     draw = np.random.default_rng(0)
-    scores = {"random": draw.random(len(words))} | {
-        row: files[file] for row, file in ROWS.items() if file in files
-    }
+    scores = {"random": draw.random(len(words))} | {row: files[file] for row, file in ROWS.items() if file in files}
     for row, members in COMBINED.items():
         if all(member in files for member in members):
             scores[row] = combine(np.stack([files[member] for member in members], 1), wrong, documents, dev)
@@ -172,9 +168,7 @@ def main(data: Path, folder: Path) -> None:
             print(f"| {name} |", " | ".join(f"{value:.3f}" for value in found))
             if labels is part:
                 false = [
-                    100 * marked[test][(~wrong & (labels == group))[test]].mean()
-                    for group in groups
-                    if group != "none"
+                    100 * marked[test][(~wrong & (labels == group))[test]].mean() for group in groups if group != "none"
                 ]
                 print("|   false alarms, % |", " | ".join(f"{value:.1f}" for value in false))
 

@@ -51,9 +51,7 @@ def features(words: list[str], i: int) -> list[str]:
 
 
 def main(data: Path, treebank: Path, out: Path) -> None:
-    tagger = make_pipeline(
-        FeatureHasher(2**20, input_type="string"), SGDClassifier(alpha=3e-6, random_state=0)
-    )
+    tagger = make_pipeline(FeatureHasher(2**20, input_type="string"), SGDClassifier(alpha=3e-6, random_state=0))
     parts = {part: sentences(treebank / f"{part}.conllu.gz") for part in ("train", "test")}
     rows = {
         part: (
@@ -71,10 +69,7 @@ def main(data: Path, treebank: Path, out: Path) -> None:
         tokens = [truth[slice(*span)] for span in spans]
         found = tagger.predict([features(tokens, i) for i in range(len(tokens))])
         tag_at.append({i: tag for span, tag in zip(spans, found, strict=True) for i in range(*span)})
-    tags = [
-        NONE if w.truth_start < 0 else COARSE.get(tag_at[w.chunk].get(w.truth_start, ""), FUNCTION)
-        for w in words
-    ]
+    tags = [NONE if w.truth_start < 0 else COARSE.get(tag_at[w.chunk].get(w.truth_start, ""), FUNCTION) for w in words]
     out.write_text("".join(f"{tag}\n" for tag in tags))
 
 
