@@ -89,5 +89,5 @@ def test_the_command_ends_with_one_line(
     words = ["finetune", str(modern_folder), "--task", "sst2", "--data", str(data), "--head", head]
     assert main([*words, "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err.splitlines()
-    assert said[-1].startswith("error: head lower_head.py: build: AttributeError: ") and "line 8" in said[-1]
+    assert said[-1].startswith("error: head lower_head.py: build: AttributeError: ") and "line 9" in said[-1]
     assert not any("Traceback" in line for line in said) and not (tmp_path / "out").exists()
